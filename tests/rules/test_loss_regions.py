@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
+from amplint.config.settings import Settings
 
 PROGRAM = """\
 import torch
@@ -136,3 +137,43 @@ def train(loader):
         optimizer.zero_grad()
 """
     assert sum(each.code == "AMP303" for each in check(text, "a.py")) == count
+
+
+FLAG = """\
+import torch
+
+
+def predict(model, x):
+    return model(x)
+
+
+def train(model, loader, criterion, optimizer, use_amp):
+    model.train()
+    for x, y in loader:
+        out = FORWARD
+        if use_amp:
+            with torch.autocast("cuda"):
+                loss = criterion(out, y)
+        else:
+            loss = criterion(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "codes"),
+    [
+        ("model(x)", ["AMP310"]),
+        ("model(x).float()", ["AMP310"]),
+        ("predict(model, x)", ["AMP310"]),
+        ("predict(model, x).view(-1)", ["AMP310"]),
+        # What is no model's output may have been computed in float16, so the loss is one of a float16 region.
+        ("other(x)", ["AMP207"]),
+    ],
+)
+def test_a_forward_before_the_branch_of_the_region(forward: str, codes: list[str]) -> None:
+    text = FLAG.replace("FORWARD", forward)
+    settings = Settings(frozenset({"AMP207", "AMP310"}), isolated=True)
+    assert [each.code for each in check(text, "train.py", settings)] == codes

@@ -387,3 +387,103 @@ def test_the_state_of_a_wrapper_that_is_saved_and_never_loaded(
 ) -> None:
     findings = found(tmp_path, {"misc.py": wrapper, "main.py": main}, "misc.py")
     assert [each.confidence for each in findings] == [Confidence.LIKELY] * count
+
+
+BYOL = """\
+import torch
+from parts import NativeScaler
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4, 4)
+        self.scaler = NativeScaler()
+
+
+def train(loader, model, optimizer):
+    for batch in loader:
+        with torch.autocast("cuda"):
+            loss = model.net(batch).mean()
+        optimizer.zero_grad()
+        model.scaler(loss, optimizer=optimizer)
+"""
+PARTS = """\
+import torch
+
+
+class NativeScaler:
+    state_dict_key = "amp_scaler"
+
+    def __init__(self):
+        self._scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer):
+        self._scaler.scale(loss).backward()
+        self._scaler.step(optimizer)
+        self._scaler.update()
+
+    def state_dict(self):
+        return self._scaler.state_dict()
+
+    def load_state_dict(self, state):
+        self._scaler.load_state_dict(state)
+
+
+def save_model(model, optimizer, scaler):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, "x")
+"""
+PROGRAM = """\
+import torch
+from byol import Model, train
+
+
+def save_model(state):
+    torch.save(state, "last.pt")
+
+
+def main(args, loader):
+    model = Model()
+    print(model.scaler)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.resume:
+        state = torch.load("last.pt")
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optim"])
+    for epoch in range(10):
+        train(loader, model, optimizer)
+        save_model({"model": model.state_dict(), "optim": optimizer.state_dict()})
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "count"),
+    [
+        ("main.py", "10", "10", 1),
+        # The scaler's state is saved by the function that another file has for it, or by hand.
+        (
+            "main.py",
+            "        save_model(",
+            "        parts.save_model(model, optimizer, model.scaler)\n        save_model(",
+            0,
+        ),
+        ("main.py", '"optim": ', '"scale": model.scaler.state_dict(), "optim": ', 0),
+        # Nothing makes the scaler, or scales with it.
+        ("byol.py", "self.scaler = NativeScaler()", "self.scaler = None", 0),
+        # Nothing loads the optimizer's state.
+        ("main.py", 'optimizer.load_state_dict(state["optim"])', "pass", 0),
+        # It is saved once, as in a test.
+        ("main.py", "for epoch in range(10)", "if args.train", 0),
+    ],
+)
+def test_a_scaler_that_the_model_keeps(tmp_path: Path, file: str, old: str, new: str, count: int) -> None:
+    files = {"main.py": PROGRAM, "byol.py": BYOL, "parts.py": PARTS}
+    assert old in files[file]
+    files[file] = files[file].replace(old, new)
+    if "parts." in new:
+        files[file] = "import parts\n" + files[file]
+    told = found(tmp_path, files)
+    assert len(told) == count
+    for each in told:
+        assert each.confidence is Confidence.LIKELY
+        assert files["main.py"][each.start :].startswith("optimizer.state_dict()")

@@ -30,6 +30,7 @@ _MAIN = re.compile(rb"(?m)^if[ \t(]+__name__[ \t]*==.*\n(?:[ \t].*\n?|[ \t]*\r?\
 _IMPORTS_AMP = re.compile(
     rb"(?m)^[ \t]*from[ \t]+torch[.\w]*[ \t]+import[ \t]+(?!.*\b(\w+)[ \t]+as[ \t]+(?!\1\b))[\w, \t]+\r?$"
 )
+_HEADERS = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.MULTILINE)
 _WORD, _CALLED, _ATTRIBUTE = re.compile(rb"\w+"), re.compile(rb"\b(\w+)\("), re.compile(rb"\.[ \t]*(\w+)")
 _FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)*"
 # What finds the modules of a package by their files, or imports them by computed names.
@@ -109,15 +110,74 @@ def _surely_lack(path: str, words: re.Pattern[bytes]) -> bool:
     return len(data) <= _MOST_FILES and all(each is not None and not has_words(each, words) for each in data)
 
 
+def surely_run_without(filename: str, text: str, words: re.Pattern[bytes]) -> bool:
+    """Whether no code of the programs that a file is a part of has some words; what the file imports has to be called.
+
+    Args:
+        filename: The file.
+        text: What is in it, which need not be saved yet.
+        words: What is looked for. The methods of a class that is called as a scaler don't count: who calls one does.
+    """
+    return _surely_run_without(os.path.abspath(filename), text.encode(), words)
+
+
+@question
+def _surely_run_without(path: str, text: bytes, words: re.Pattern[bytes]) -> bool:
+    of_project(root_of(os.path.dirname(path)))
+    if not is_file(path):
+        return not has_words(text, words)
+    files = programs_of(path) if path.endswith(".py") else python_files(root_of(os.path.dirname(path)))
+    starting = _importing(path)
+    data = {each: text if each == path else _data(each) for each in {*files, path}}
+    if len(data) > _MOST_FILES or None in data.values():
+        return False
+    code = {each: _code(content) for each, content in data.items() if content is not None}
+    every = [*code.values()]
+    return not any(
+        _is_called(content, found, every, starts=each in starting)
+        for each, content in code.items()
+        for found in words.finditer(content)
+    )
+
+
+def _is_called(code: bytes, place: re.Match[bytes], every: list[bytes], *, starts: bool) -> bool:
+    """Whether something may call the code around a place: a method always, but for those of a class for scalers.
+
+    `starts`: the file may be a program of its own, whose functions others can call.
+    """
+    around = _headers_round(code, place.start())
+    if any(kind == b"class" for kind, _ in around):
+        return not any(kind == b"class" and b"scal" in name.lower() for kind, name in around)
+    if starts or not around:
+        return True
+    name = around[0][1]
+    used, own = re.compile(rb"(?<!def )(?<!\w)%s\b" % name), re.compile(rb"\bdef[ \t]+%s\b" % name)
+    read = re.compile(rb"\.%s\b" % name)
+    return any((read if each is not code and own.search(each) else used).search(each) for each in every)
+
+
+def _headers_round(code: bytes, place: int) -> list[tuple[bytes, bytes]]:
+    """The classes and functions around a place, "class" or "def" with the name, outermost first."""
+    start = code.rfind(b"\n", 0, place) + 1
+    line = code[start:place]
+    margin, found = len(line) - len(line.lstrip()), list[tuple[int, bytes, bytes]]()
+    for each in _HEADERS.finditer(code, 0, start):
+        found = [one for one in found if one[0] < len(each[1])]
+        found.append((len(each[1]), each[2], each[3]))
+    return [(kind, name) for indent, kind, name in found if indent < margin]
+
+
+def _code(data: bytes) -> bytes:
+    """A text without its comments, its sentences, and its imports from torch."""
+    return _IMPORTS_AMP.sub(b"", without_sentences(data.decode("utf-8", "replace")).encode())
+
+
 def has_words(data: bytes, words: re.Pattern[bytes]) -> bool:
     """Whether a file has some words in its code, or in strings that are no sentences.
 
     An import from `torch.amp` doesn't count: where the name is used, the word is there once more.
     """
-    if not words.search(data):
-        return False
-    code = without_sentences(data.decode("utf-8", "replace")).encode()
-    return words.search(_IMPORTS_AMP.sub(b"", code)) is not None
+    return words.search(data) is not None and words.search(_code(data)) is not None
 
 
 def _with_imports(files: set[str]) -> set[str]:

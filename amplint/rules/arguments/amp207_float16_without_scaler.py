@@ -112,6 +112,7 @@ from amplint.rules.shared.enabled_flags import (
     turning,
 )
 from amplint.rules.shared.finite_checks import stands_in
+from amplint.rules.shared.loss_regions import loss_regions
 from amplint.rules.shared.rehearsal import is_probe, is_rehearsal
 from amplint.rules.shared.scaler_usage import every_scaler_usage
 
@@ -157,7 +158,9 @@ def check(module: Module) -> Iterator[Finding]:
     for each in plain:
         if _may_scale(module, each):
             continue
-        finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
+        of_losses = {found.region for found in loss_regions(module)}  # nothing runs in float16, as AMP310 says
+        entered = [one for one in each.entered if one.at not in of_losses]
+        finding = next(filter(None, (_judge(module, each, one) for one in entered)), None)
         if finding is not None:
             yield finding
 

@@ -116,7 +116,7 @@ def check(module: Module) -> Iterator[Finding]:
                     "in float32",
                     fix=_DISPLAY,
                     cause=model.cause,
-                    confidence=Confidence.LIKELY if model.adapts or model.kept or not model.owned else None,
+                    confidence=Confidence.LIKELY if model.adapts or model.doubtful or not model.owned else None,
                 )
                 break
         else:

@@ -5,8 +5,9 @@ Finds a cast of a whole model to float16 or bfloat16 (`model.half()`, `.to(torch
 torch_dtype=torch.float16)`), if an optimizer of torch.optim trains the parameters without a scaler. If a scaler steps
 the optimizer, AMP208 reports the cast.
 
-Also finds a Trainer or Fabric of Lightning with the precision "16-true" or "bf16-true", which casts the whole model.
-The precision may be in the call, or the default of an option.
+Also finds a Trainer of transformers or TRL that trains such a model as a whole, and a Trainer or Fabric of Lightning
+with the precision "16-true" or "bf16-true", which casts the whole model. The precision may be in the call, or the
+default of an option.
 
 | parameters | the finding |
 |---|---|
@@ -14,13 +15,16 @@ The precision may be in the call, or the default of an option.
 | float16, if the code chooses the dtype, or an object keeps the model | is a `likely` warning |
 | float16, if a function gets the model and its optimizer, and amplint sees no call of it | is a `likely` warning |
 | bfloat16 with Adam or a similar optimizer, and a learning rate of at most 1e-4 | is a `likely` warning |
+| bfloat16 with a Trainer, and a learning rate of at most 1e-5, or 1e-4 with `bf16=True` | is a `likely` warning |
+| float16 with a Trainer that scales nothing | is a `likely` warning |
 | bfloat16 otherwise | is a warning, and a suspicion |
 
 amplint reports nothing if:
 
 - the model, or a part of it, is cast back, or only single parameters are cast;
 - the cast comes after the training, or the model is frozen;
-- the trained model comes from a function of another file;
+- the trained model comes from a function of another file, but for one that by its name only wraps it
+  (`compile_model(model)`);
 - adapters of this model are trained (peft);
 - DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
@@ -75,9 +79,10 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_sites import also_as
-from amplint.model.inference.formulas import both, possible
+from amplint.model.inference.formulas import FALSE, both, possible
 from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -96,6 +101,7 @@ from amplint.rules.shared.half_models import (
     scaled_steps,
 )
 from amplint.rules.shared.lightning import Setup, setups
+from amplint.rules.shared.transformers_trainers import has_engine, learning_rate, makes_arguments, trainers
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -110,6 +116,8 @@ rule = Rule(
         "torch & float16 & optim & backward",
         "torch & torch.half & optim & backward",
         "lightning & 16-true",
+        "transformers & float16 & Trainer",
+        "trl & float16 & Trainer",
     ),
     not_shown="verify's model has float32 parameters",
 )
@@ -124,6 +132,10 @@ _TRUE_HALF = {"16-true": "float16", "bf16-true": "bfloat16"}
 _ADAPTIVE = re.compile(r"Adam|NAdam|RAdam|RMSprop|Adagrad")
 # Of what a weight of 0.05 is in bfloat16, an update of this size is less than half a step.
 _SMALL_RATE = 1e-4
+# With this one hardly any weight changes.
+_TINY_RATE = 1e-5
+# What is less than half a step of a weight.
+_LEAST = {"float16": "0.05 %", "bfloat16": "0.4 %"}
 # A weight in bfloat16 that is larger than an update by this factor stays as it is; Adam's updates are about the rate.
 _ROUNDED_AWAY = 512
 # Methods of a tensor that give another one.
@@ -143,6 +155,7 @@ def check(module: Module) -> Iterator[Finding]:
     for model in models:
         if model.adapts or model.keys & wholly_frozen(module):
             continue
+        yield from _of_trainers(module, model)
         made = _made(module, model)
         stepped = {key for _, keys in made for key in keys} or model.beside or model.given
         if not stepped or next(scaled_steps(module, {*stepped}), None) is not None:
@@ -181,6 +194,38 @@ def _is_trained_by(module: Module, setup: Setup, kept: set[str]) -> bool:
     known = objects(module)
     bases = (ir.called_on(each, method) for each in module.whole.near(method).calls)
     return any(base is not None and (base is setup.call or known.key(base) in kept) for base in bases)
+
+
+def _of_trainers(module: Module, model: HalfModel) -> Iterator[Finding]:
+    """The finding of a cast of a model that a Trainer of transformers or TRL trains as a whole, without a scaler."""
+    for trainer in trainers(module):
+        if trainer.model is None or objects(module).key(trainer.model) not in model.keys:
+            continue
+        leaves = values_of(module, trainer.args).leaves if trainer.args is not None else ()
+        made = leaves[0].value if len(leaves) == 1 else None
+        if not isinstance(made, ir.Call) or not makes_arguments(module, made) or has_engine(made):
+            continue
+        if made.keyword("fsdp") is not None or _is_on(module, made.keyword("fp16")):
+            continue  # a float16 model raises there, as AMP208 says
+        rate, mixes = learning_rate(module, made), _is_on(module, made.keyword("bf16"))
+        happens = f"updates below about {_LEAST[model.dtype]} of a weight are rounded away"
+        if model.dtype == "bfloat16" and rate is not None and rate <= _SMALL_RATE:
+            happens = _rounded_away(rate, "learning_rate")
+        small = rate is not None and rate <= (_SMALL_RATE if mixes else _TINY_RATE)
+        yield rule.finding(
+            module.span(model.cast.call),
+            f"{model.makes} the Trainer on {module.line(trainer.call)} train {model.dtype} parameters: {happens}; keep "
+            f"float32 parameters{'' if mixes else ', and use `bf16=True`'}",
+            severity=Severity.WARNING,
+            cause=model.cause,
+            confidence=Confidence.LIKELY if model.dtype == "float16" or small else Confidence.SUSPICION,
+        )
+        return
+
+
+def _is_on(module: Module, flag: ir.Value | None) -> bool:
+    """Whether a flag is given that is not always false."""
+    return flag is not None and decided(module).of(flag) != FALSE
 
 
 def _made(module: Module, model: HalfModel) -> list[tuple[ir.Call, set[str]]]:
@@ -228,7 +273,7 @@ def _step(module: Module, model: HalfModel, optimizers: Collection[str]) -> ir.C
 
 def _finding(module: Module, model: HalfModel, made: ir.Call | None, step: ir.Call) -> Finding:
     """The finding of a cast; `made` creates the optimizer, and `step` is the one that trains."""
-    is_sure = made is not None and model.cast.dtype == model.dtype and not model.kept
+    is_sure = made is not None and model.cast.dtype == model.dtype and not model.doubtful
     consequence, confidence, advice = _consequence(module, model.dtype, made, is_sure=is_sure)
     trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
@@ -247,7 +292,7 @@ def _consequence(module: Module, dtype: str, made: ir.Call | None, *, is_sure: b
         happens = (
             "`eps` is 0 in float16, so parameters become NaN"
             if loses_eps
-            else "updates below about 0.05 % of a weight are rounded away"
+            else f"updates below about {_LEAST[dtype]} of a weight are rounded away"
         )
         confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
         return happens, confidence, "keep float32 parameters, and use autocast with a GradScaler"
@@ -255,12 +300,17 @@ def _consequence(module: Module, dtype: str, made: ir.Call | None, *, is_sure: b
     kind = number(module, rate)
     most = kind.value if kind is not None and kind.value is not None else number_by_default(module, rate)
     adaptive = made is not None and bool(_ADAPTIVE.search(ir.last_name(made.func)))
-    happens, is_small = "updates below about 0.4 % of a weight are rounded away", False
+    happens, is_small = f"updates below about {_LEAST[dtype]} of a weight are rounded away", False
     if adaptive and most is not None and most <= _SMALL_RATE:
         is_small = True
-        happens = f"with `lr={most:g}`, updates of weights above about {most * _ROUNDED_AWAY:.1g} are rounded away"
+        happens = _rounded_away(most, "lr")
     confidence = Confidence.LIKELY if is_small else Confidence.SUSPICION
     return happens, confidence, "keep float32 parameters, and use autocast"
+
+
+def _rounded_away(rate: float, name: str) -> str:
+    """What a small learning rate does to the weights of a bfloat16 model, for a message."""
+    return f"with `{name}={rate:g}`, updates of weights above about {rate * _ROUNDED_AWAY:.1g} are rounded away"
 
 
 def _rate(made: ir.Call) -> ir.Value | None:

@@ -128,7 +128,7 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(region.id)
         yield _finding(module, region, forward)
     for found in loss_regions(module):
-        if found.region.id not in done and plain_weights(module):
+        if found.region.id not in done:
             yield _finding(module, found.region, found.forward, sure=found.sure)
     yield from _thrown_away(module)
     yield from _past_forward(module)

@@ -109,7 +109,7 @@ from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix,
 from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
-from amplint.model.calls.call_sites import also_as
+from amplint.model.calls.call_sites import also_as, callers
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
 from amplint.model.inference.constructions import constructions
@@ -159,12 +159,13 @@ from amplint.rules.shared.resumes import (
     loads_in_sight,
     usual_first,
 )
-from amplint.rules.shared.saved_anywhere import is_saved_nowhere
+from amplint.rules.shared.saved_anywhere import is_saved_nowhere, is_taken_nowhere
 from amplint.rules.shared.scaler_keepers import is_given_away, is_only_shown
 from amplint.rules.shared.scaler_order import in_words, used_by_others
 from amplint.rules.shared.scaler_usage import (
     ScalerUsage,
     asks,
+    every_scaler_usage,
     float16_possible,
     in_reach,
     linked,
@@ -189,6 +190,7 @@ rule = Rule(
         "GradScaler & save & optim",
         "GradScaler & heckpoint & optim",
         "timm & Scaler & load_state_dict",
+        "scaler & load_state_dict & optim",
         "ccelerator & load_state_dict & optim",
         "apex & scale_loss & load_state_dict & optim",
     ),
@@ -218,7 +220,7 @@ def check(module: Module) -> Iterator[Finding]:
     yield from _of_libraries(module)
     yield from _of_accelerates_scaler(module)
     yield from _of_apex(module)
-    if not scaler_usages(module) or not float16_possible(module) or trains_off(module) or is_float32(module):
+    if not float16_possible(module) or trains_off(module) or is_float32(module):
         return
     said = set[tuple[int, int]]()  # two scalers may have one function save
     for usage in scaler_usages(module):
@@ -226,6 +228,78 @@ def check(module: Module) -> Iterator[Finding]:
             if (each.start, each.end) not in said:
                 said.add((each.start, each.end))
                 yield each
+    if not said:
+        yield from _of_program(module)
+
+
+def _of_program(module: Module) -> Iterator[Finding]:
+    """The save of an optimizer's state where no file of the program takes a scaler's, though it scales losses, and
+    resumes: of a scaler that another file makes, where amplint can't follow it to the optimizer.
+    """
+    if any(module.is_own(each.call) for usage in every_scaler_usage(module) for each in usage.makes):
+        return
+    if not is_taken_nowhere(module) or not _scales_in_sight(module) or not is_resumed(module):
+        return
+    if any(
+        usage.methods & _BY_HAND or _is_made_again(module, usage) or _scales_no_float16(module, usage)
+        for usage in scaler_usages(module)
+    ):
+        return
+    saved = [each for each in _saved_in_sight(module) if _is_repeated(each, module)]
+    if not saved or (not loads_in_sight(module) and all(is_last_of_all(module, each, each) for each in saved)):
+        return
+    saved = [each for each in saved if _holds_a_model(module, each)] or saved
+    saved.sort(key=lambda each: _rank(module, each))
+    yield rule.finding(
+        module.span(saved[0]),
+        "the checkpoint has the optimizer's state but not the scaler's, which no file of the program saves: a resumed "
+        "run starts at the initial scale and may skip steps; save and load the scaler's `state_dict()` too",
+        withheld="amplint can't follow the scaler to this line; save and load the state by hand",
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _is_repeated(node: ir.Node, module: Module, depth: int = 3) -> bool:
+    """Whether a loop runs a place, also through the function's callers: training saves again and again."""
+    if loop_of(node) is not None:
+        return True
+    return depth > 0 and any(_is_repeated(each, module, depth - 1) for each in callers(module, ir.function_of(node)))
+
+
+def _scales_in_sight(module: Module) -> bool:
+    """Whether a scaler scales a loss in code that the file runs: not in a class or function that it only could use."""
+    for call in module.whole.near("scale").calls:
+        event, function = events(module).of(call), ir.function_of(call)
+        if event is None or event.kind != "scale":
+            continue
+        if function is None or module.is_own(call):
+            return True
+        if callers(module, function) or _is_constructed(module, function.cls):
+            return True
+    known = objects(module)
+    return any(known.may_call_library_scaler(call) for call in module.whole.near("optimizer").calls)
+
+
+def _is_constructed(module: Module, cls: ir.Class | None) -> bool:
+    """Whether something in sight makes an object of a class."""
+    return cls is not None and any(local_class(module, each.func) is cls for each in module.whole.near(cls.name).calls)
+
+
+def _saved_in_sight(module: Module) -> Iterator[ir.Call]:
+    """The calls of the file that take an optimizer's state into a file that a model's goes into as well, or, by their
+    names, give both to what saves.
+    """
+    known = objects(module)
+    for each in states(module, "state_dict"):
+        if known.is_optimizer(each.of) is None or not is_saved(module, each.call) or _never_runs(module, each.call):
+            continue
+        if not _beside_a_model(module, each.call):
+            continue
+        places = [each.call, *(place for _, place in optimizer_at(module, each) if isinstance(place, ir.Call))]
+        yield from [place for place in places if module.is_own(place)][:1]
+    for call in module.own.near(_SAVING_TEXT).calls:
+        if _given_to_save(module, call) and not _never_runs(module, call):
+            yield call
 
 
 def _of_libraries(module: Module) -> Iterator[Finding]:
@@ -841,19 +915,26 @@ def _is_reached_by_others(module: Module, usage: ScalerUsage) -> bool:
 def _hands_out(module: Module, usage: ScalerUsage, call: ir.Call) -> bool:
     """Whether a call may save an optimizer of the scaler beside a model, where the scaler could be given to it too."""
     name = ir.last_name(call.func)
-    if not _SAVING.search(name) or _LOADING.search(name):
-        return False
     if local_class(module, call.func) is not None or function_named(module, name) is not None:
         return False
-    if any(each.startswith("torch.") for each in module.names.of(call.func)):
-        return False  # what that is given, it writes
-    if not in_reach(module, usage, call) or asks(module, usage, call):
+    keys = _given_to_save(module, call)
+    if not keys or not in_reach(module, usage, call) or asks(module, usage, call):
         return False
+    return any(linked(module, usage, key) for key in keys)
+
+
+def _given_to_save(module: Module, call: ir.Call) -> list[str]:
+    """The keys of the optimizers that a call gets beside a model, where it saves by its name."""
+    name = ir.last_name(call.func)
+    if not _SAVING.search(name) or _LOADING.search(name):
+        return []
+    if any(each.startswith("torch.") for each in module.names.of(call.func)):
+        return []  # what that is given, it writes
     known, handed = objects(module), [*_handed(module, call)]
+    if not any(_is_called_model(name) for name, _ in handed):
+        return []
     keys = [known.key(value) for _, value in handed if known.is_optimizer(value) is not None]
-    return any(key is not None and linked(module, usage, key) for key in keys) and any(
-        _is_called_model(name) for name, _ in handed
-    )
+    return [key for key in keys if key is not None]
 
 
 def _handed(module: Module, call: ir.Call) -> Iterator[tuple[str, ir.Value]]:

@@ -35,6 +35,13 @@ _OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
 # What casts parameters that it is given, by its name, and methods of a tensor that do.
 _CASTS = re.compile(r"(?i)(?<!auto)(?<!broad)(?<!fore)cast|fp32|float32")
 _METHODS = {"to", "type", "type_as", "float", "double", "half", "bfloat16"}
+# What gives back the model that it gets, by its name, and what torch wraps a model in.
+_WRAPPERS = re.compile(r"(?i)compile|parallel|ddp|distribut|(to|on)_?(device|gpu|cuda)|sync_?batch|checkpointing")
+_WRAPS = {"torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel",
+          "torch.nn.parallel.DistributedDataParallel"}  # fmt: skip
+_WRAPPED = ("module", "_orig_mod")
+# What is written in a function that may cast a model to another dtype.
+_DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
 # What is written where `_casts_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
@@ -47,16 +54,17 @@ class HalfModel(NamedTuple):
     is trained.
 
     `keys`: where it is kept, in the function that casts it, in callers and in objects; `elsewhere`: whether callers or
-    objects keep it once it is cast; `kept`: whether objects do. `owned`: the optimizers that are made of its parameters
-    in sight; `given`: those that functions make which get the model; `beside`: the one that the function that casts it
-    gets next to it, if nothing in sight calls that function. `adapts`: adapters are trained in the same program.
+    objects keep it once it is cast; `doubtful`: whether objects do, or code out of sight wraps it. `owned`: the
+    optimizers that are made of its parameters in sight; `given`: those that functions make which get the model;
+    `beside`: the one that the function that casts it gets next to it, if nothing in sight calls that function.
+    `adapts`: adapters are trained in the same program.
     """
 
     cast: Cast
     dtype: str
     keys: frozenset[str]
     elsewhere: bool
-    kept: bool
+    doubtful: bool
     owned: frozenset[str]
     given: frozenset[str]
     beside: frozenset[str]
@@ -100,21 +108,23 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
             for each in every
         ):
             continue  # it is cast back, or a part of it, or to what can't be told
-        if _is_wrapped(module, half):
+        wrapped = _is_wrapped(module, half)
+        if wrapped is None:
             continue
         outside, kept = returned_as(module, ir.function_of(half.call), half.key), _kept_as(module, half)
         outside |= of_calls.get(half, set()) | _of_instances(module, half)
         passed_in = _passed_in(module, half)
         if any(each.key in outside | kept | passed_in and each.dtype != dtype for each in every):
             continue
-        keys = frozenset({half.key, *passed_in, *outside, *kept})
+        keys = _with_others(module, {half.key, *passed_in, *outside, *kept})
         owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
         adapts = module.once(_adapts)
         if adapts and not (owned and _is_of_another(module, keys)):
             continue
         given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
         beside = frozenset(_beside(module, half) if not owned and not given else ())
-        found.append(HalfModel(half, dtype, keys, bool(outside or kept), bool(kept), owned, given, beside, adapts))
+        elsewhere, doubtful = bool(outside or kept), bool(kept) or wrapped
+        found.append(HalfModel(half, dtype, keys, elsewhere, doubtful, owned, given, beside, adapts))
     return found
 
 
@@ -327,9 +337,38 @@ def _is_other(cast: Cast, half: Cast, dtype: str) -> bool:
     return cast.dtype != dtype and f"{cast.key}.".startswith(f"{half.key}.")
 
 
-def _is_wrapped(module: Module, half: Cast) -> bool:
-    """Whether the model is then handed to a function that gives back another: what is trained of that can't be told."""
-    known = objects(module)
+def _with_others(module: Module, keys: set[str]) -> frozenset[str]:
+    """The keys of a model with those of variables that are the same model, or what torch wraps it in:
+    `raw = model.module if ddp else model`.
+    """
+    known, found = objects(module), set(keys)
+    for statement in near_kept(module, keys).statements:
+        if not isinstance(statement, ir.Assign) or statement.value is None or len(statement.targets) > 1:
+            continue
+        key = known.key(statement.targets[0])
+        if key is not None and isinstance(statement.targets[0], ir.Name) and _is_same(module, statement.value, found):
+            found.add(key)
+    return frozenset(found)
+
+
+def _is_same(module: Module, value: ir.Value, keys: set[str]) -> bool:
+    """Whether a value is the model with some keys, perhaps wrapped or unwrapped."""
+    if isinstance(value, ir.Conditional):
+        return _is_same(module, value.then, keys) and _is_same(module, value.other, keys)
+    if isinstance(value, ir.Attribute) and value.attr in _WRAPPED:
+        return _is_same(module, value.base, keys)
+    if isinstance(value, ir.Call) and value.positional:
+        names = module.names.of(value.func)
+        gets = names == {"builtins.getattr"} or (bool(names) and all(each in _WRAPS for each in names))
+        return gets and _is_same(module, value.positional[0], keys)
+    return objects(module).key(value) in keys
+
+
+def _is_wrapped(module: Module, half: Cast) -> bool | None:
+    """Whether the model is then handed to a function out of sight that by its name gives it back; None where a function
+    may give back another: what is trained of that can't be told.
+    """
+    known, wrapped = objects(module), False
     for statement in near_kept(module, {half.key}).statements:
         value = statement.value if isinstance(statement, ir.Assign) else None
         if isinstance(statement, ir.Assign) and isinstance(value, ir.Call) and statement.id > half.call.id:
@@ -338,9 +377,15 @@ def _is_wrapped(module: Module, half: Cast) -> bool:
             ):
                 if all(name.startswith("torch.") for name in module.names.of(value.func)):
                     continue
-                if not isinstance(value.func, ir.Attribute) or not accelerators(module).owns(value.func.base):
-                    return True  # `prepare` and `unwrap_model` of an Accelerator keep the parameters
-    return False
+                if isinstance(value.func, ir.Attribute) and accelerators(module).owns(value.func.base):
+                    continue  # `prepare` and `unwrap_model` of an Accelerator keep the parameters
+                function = local_function(module, value.func)
+                if not _WRAPPERS.search(ir.last_name(value.func)):
+                    return None
+                if function is not None and _DTYPES.search(code_of(module.text(function))):
+                    return None
+                wrapped = True
+    return wrapped
 
 
 def _casts_parameters(module: Module) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
@@ -12,7 +12,7 @@ from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.state import Opened
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, autocast_context
-from amplint.model.half.layers import is_model, makes_layer
+from amplint.model.half.layers import is_model, makes_layer, plain_weights
 from amplint.model.inference.constructions import constructions
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
@@ -42,6 +42,8 @@ _SIMILAR = ("matmul", "mm", "bmm", "einsum")
 _CRITERION = re.compile(r"(?i)loss|criterion|criteria")
 _AMP = re.compile(r"(?i)(^|_)amp(_|$)|autocast|mixed|precision|(fp|bf|float)16|(^|_)half(_|$)")
 _NETWORK = re.compile(r"(?i)percep|lpips|vgg|feature|content|style|dis|adv|gan|critic|teacher|model|net|embed|ident")
+# What gives the same tensor in another shape or dtype.
+_VIEWS = ("view", "reshape", "squeeze", "flatten", "float", "half", "bfloat16", "to")
 _FOLLOW = 3
 
 
@@ -56,11 +58,16 @@ class LossRegion(NamedTuple):
     sure: bool
 
 
-def loss_regions(module: Module) -> Iterator[LossRegion]:
-    """The regions that hold only losses that backward is called on, while the model runs before them.
+def loss_regions(module: Module) -> list[LossRegion]:
+    """The regions that hold only losses that backward is called on, while the model runs before them, in float32.
 
     Products of outputs, as those of a contrastive loss, belong to a loss.
     """
+    return module.once(_loss_regions) if plain_weights(module) else []
+
+
+def _loss_regions(module: Module) -> list[LossRegion]:
+    found = []
     for made in module.calls_of(AUTOCAST, *OLD_AUTOCAST):
         region = ir.statement_of(made)
         if not isinstance(region, ir.With) or all(item.context is not made for item in region.items):
@@ -69,7 +76,8 @@ def loss_regions(module: Module) -> Iterator[LossRegion]:
             continue
         forward, content = _forward(module, region), _Content(module)
         if forward is not None and content.holds_only_losses(region.body) and _is_trained_in(module, region):
-            yield LossRegion(region, forward, content.in_sight and multiplies(module, forward))
+            found.append(LossRegion(region, forward, content.in_sight and multiplies(module, forward)))
+    return found
 
 
 def _is_trained_in(module: Module, region: ir.With) -> bool:
@@ -180,7 +188,8 @@ def _forward(module: Module, region: ir.With) -> ir.Call | None:
 
 
 def _before(module: Module, at: ir.Statement, read: set[str], depth: int) -> ir.Call | None:
-    """The nearest call of a model before a statement, in the same suite, whose result some variables hold.
+    """The nearest call of a model before a statement, in its suite or before an `if` around it, whose result some
+    variables hold.
 
     Before a function's first statement come all calls of it, with what they give for its parameters.
     """
@@ -188,9 +197,12 @@ def _before(module: Module, at: ir.Statement, read: set[str], depth: int) -> ir.
     for each in reversed(suite[: suite.index(at)]):
         if not isinstance(each, ir.Assign) or each.value is None or not _names(each) & read:
             continue
-        if isinstance(each.value, ir.Call) and _is_forward(module, each.value):
-            return each.value
+        forward = _forward_in(module, each.value)
+        if forward is not None:
+            return forward
         read = (read - _names(each)) | _read(ir.walk_values(each.value))
+    if isinstance(at.block.owner, ir.If):
+        return _before(module, at.block.owner, read, depth)
     function = ir.function_of(at)
     if function is None or at.block is not function.body or not depth:
         return None
@@ -209,6 +221,21 @@ def _before_call(module: Module, call: ir.Call, read: set[str], depth: int) -> i
         return forward
     names = {name for value in values for name in _read(ir.walk_values(value))}
     return _before(module, ir.statement_of(call), names, depth) if names else None
+
+
+def _forward_in(module: Module, value: ir.Value) -> ir.Call | None:
+    """The call of a model whose result a value is, perhaps in another shape or dtype, or from a function of the file
+    that runs the model.
+    """
+    while (base := ir.called_on(value, *_VIEWS)) is not None:
+        value = base
+    if not isinstance(value, ir.Call):
+        return None
+    function = local_function(module, value.func)
+    if function is None or function.is_generator:
+        return value if _is_forward(module, value) else None
+    calls = [each for each in ir.calls_below(function.body) if ir.function_of(each) is function]
+    return value if any(_is_forward(module, each) for each in calls) else None
 
 
 def _read(values: Iterable[ir.Value]) -> set[str]:

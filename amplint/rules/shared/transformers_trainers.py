@@ -1,4 +1,4 @@
-"""The Trainers of transformers that a file creates, and what they are given."""
+"""The Trainers of transformers and TRL that a file creates, and what they are given."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import names_of
 from amplint.model.calls.external_calls import local_class
+from amplint.model.inference.numbers import number
 from amplint.model.syntax import ir
+from amplint.rules.shared.default_values import number_by_default
 from amplint.rules.shared.framework_releases import is_class_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 FLOAT16 = "fp16"  # the argument that asks for it
-_LIBRARIES = ("transformers",)
+_LIBRARIES, _TRL = ("transformers",), ("trl",)
+# The Trainers of TRL, and their arguments with the default learning rates of release 0.24; that of transformers.
+_OF_TRL = ("DPOTrainer", "GRPOTrainer", "KTOTrainer", "RewardTrainer", "SFTTrainer")
+_RATES = {"DPOConfig": 1e-6, "GRPOConfig": 1e-6, "KTOConfig": 1e-6, "RewardConfig": 1e-4, "SFTConfig": 2e-5}
+_RATE = 5e-5
 
 
 # What a class of the project's own replaces where it makes other arguments, optimizers or steps of them.
@@ -39,7 +45,11 @@ class Trainer(NamedTuple):
 def trainers(module: Module) -> Iterator[Trainer]:
     """The Trainers that a file creates, also of a class of the project that trains as transformers' does."""
     own = [name for cls in _classes(module) for name in names_of(module, cls)]
-    for call in module.own.near(*module.words("transformers.*Trainer"), *own).calls:
+    words = (
+        *module.words("transformers.*Trainer"),
+        *(word for name in _OF_TRL for word in module.words(f"trl.*{name}")),
+    )
+    for call in module.own.near(*words, *own).calls:
         if _is_trainer(module, call.func):
             given = dict(zip(("model", "args"), call.positional, strict=False))
             model, args = (call.keyword(name) or given.get(name) for name in ("model", "args"))
@@ -55,8 +65,8 @@ def _classes(module: Module) -> Iterator[ir.Class]:
 
 
 def _is_trainer(module: Module, func: ir.Value, depth: int = _DEEP) -> bool:
-    """Whether a class is a Trainer, or inherits one and replaces nothing of what trains."""
-    if is_class_of(module, func, _LIBRARIES, "Trainer", "Seq2SeqTrainer"):
+    """Whether a class is a Trainer, or one of TRL's, or inherits one and replaces nothing of what trains."""
+    if is_class_of(module, func, _LIBRARIES, "Trainer", "Seq2SeqTrainer") or is_class_of(module, func, _TRL, *_OF_TRL):
         return True
     cls = local_class(module, func) if depth else None
     if cls is None or len(cls.bases) != 1 or not _is_trainer(module, cls.bases[0].value, depth - 1):
@@ -67,4 +77,21 @@ def _is_trainer(module: Module, func: ir.Value, depth: int = _DEEP) -> bool:
 
 def makes_arguments(module: Module, call: ir.Call) -> bool:
     """Whether a call creates the arguments of a Trainer."""
-    return is_class_of(module, call.func, _LIBRARIES, "TrainingArguments", "Seq2SeqTrainingArguments")
+    return is_class_of(module, call.func, _LIBRARIES, "TrainingArguments", "Seq2SeqTrainingArguments") or is_class_of(
+        module, call.func, _TRL, *_RATES
+    )
+
+
+def learning_rate(module: Module, made: ir.Call) -> float | None:
+    """The learning rate that arguments set, or have by default; None where the code doesn't show it."""
+    given = made.keyword("learning_rate")
+    if given is None:
+        return None if made.unpacks("**") else _RATES.get(ir.last_name(made.func), _RATE)
+    kind = number(module, given)
+    return kind.value if kind is not None and kind.value is not None else number_by_default(module, given)
+
+
+def has_engine(made: ir.Value) -> bool:
+    """Whether a Trainer's arguments may give it DeepSpeed, which scales by itself and keeps float32 weights."""
+    engine = made.keyword("deepspeed") if isinstance(made, ir.Call) else None
+    return engine is not None and not ir.is_none(engine)
