@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import Severity, check
+from amplint.base.findings import Confidence
 from amplint.config.settings import Settings
 
 HEAD = """\
@@ -120,3 +121,37 @@ def test_a_class_that_steps(batch: str, given: str, more: str, expected: Severit
 )
 def test_a_dataset_of_the_file(item: str, given: str, expected: Severity) -> None:
     assert severity(DATA.format(item=item, given=given)) is expected
+
+
+DEMO = """\
+import torch
+
+model = torch.nn.Linear(5, 8).cuda()
+x = torch.rand(15, 5, device="cuda")
+optimizer = torch.optim.AdamW(model.parameters())
+with torch.autocast("cuda", dtype=torch.float16):
+    y = model(x)
+    for name, param in model.named_parameters():
+        print(name, param.dtype)
+    loss = y.mean() ** 2
+    print("loss", loss.dtype)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "confidence"),
+    [
+        ("", "", Confidence.SUSPICION),
+        # Data, a loop, or a file that is kept: it trains.
+        ("torch.rand(15, 5", "load(15, 5", Confidence.CERTAIN),
+        ("with torch.autocast", "for step in range(9):\n  with torch.autocast", Confidence.CERTAIN),
+        ("    optimizer.step()", "    optimizer.step()\ntorch.save(model, 'x.pt')", Confidence.CERTAIN),
+    ],
+)
+def test_a_script_that_steps_once_on_random_data(old: str, new: str, confidence: Confidence) -> None:
+    assert old in DEMO
+    settings = Settings(frozenset({"AMP207", "AMP301"}), isolated=True, suspicions=True)
+    told = check(DEMO.replace(old, new), "demo.py", settings)
+    assert {each.code: each.confidence for each in told} == {"AMP207": confidence, "AMP301": confidence}

@@ -29,7 +29,7 @@ from amplint.model.torch_facts.op_spellings import PRODUCTS
 from amplint.model.usage.frozen_models import frozen_at
 from amplint.model.usage.module_casts import casts
 from amplint.rules.shared.loop_rounds import comes_later
-from amplint.rules.shared.rehearsal import is_check, is_measured
+from amplint.rules.shared.rehearsal import is_check, is_demo, is_measured
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -84,10 +84,10 @@ def _all_inside(module: Module) -> list[Inside]:
 
 
 def confidence_in(module: Module, found: Inside) -> Confidence | None:
-    """How sure it is that an event in a region is a misuse: not sure where it is only timed or compared, or where the
-    region is a framework's whose precision the file doesn't choose.
+    """How sure it is that an event in a region is a misuse: not sure where it is only timed, compared or shown, or where
+    the region is a framework's whose precision the file doesn't choose.
     """
-    if is_measured(module, found.event.call) or is_check(module, found.event.call):
+    if any(each(module, found.event.call) for each in (is_measured, is_check, is_demo)):
         return Confidence.SUSPICION
     made = module.value(found.region.call)
     frameworks = framework_region(module, made) if isinstance(made, ir.Call) else None

@@ -43,7 +43,9 @@ _CLOCKS = {
 _RESETS_PEAK = {"torch.cuda.reset_peak_memory_stats", "torch.cuda.reset_max_memory_allocated"}
 _READS_PEAK = {"torch.cuda.max_memory_allocated", "torch.cuda.max_memory_reserved", "torch.cuda.memory_stats"}
 _STEPS = ("step", "optimizer_step")
-_MOVES = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand")
+# What computes nothing with what it is given, and properties of a tensor that are no data.
+_NO_INPUTS = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand", "print")
+_PROPERTIES = ("dtype", "shape", "device")
 
 
 def is_rehearsal(module: Module, backward: ir.Node) -> bool:
@@ -59,6 +61,11 @@ def is_rehearsal(module: Module, backward: ir.Node) -> bool:
         and all(_is_made_up(module, entered) for each in steps for entered in each.entered)
         and not _saves(module)
     )
+
+
+def is_demo(module: Module, backward: ir.Node) -> bool:
+    """Whether a script or a cell of a notebook steps just once, on random data: to show something, not to train."""
+    return ir.function_of(backward) is None and not loops_round(backward) and is_rehearsal(module, backward)
 
 
 def is_measured(module: Module, backward: ir.Node) -> bool:
@@ -170,7 +177,7 @@ def _is_made_up(module: Module, entered: Open) -> bool:
     """Whether all that a region computes with is random, or the same for ever."""
     if not isinstance(entered.at, ir.With):
         return False
-    calls = [each for each in ir.calls_below(entered.at.body) if ir.last_name(each.func) not in _MOVES]
+    calls = [each for each in ir.calls_below(entered.at.body) if ir.last_name(each.func) not in _NO_INPUTS]
     sources = [each for call in calls for arg in call.args for each in _sources(module, arg.value, entered.at)]
     return True in sources and False not in sources
 
@@ -189,7 +196,7 @@ def _all_sources(module: Module, value: ir.Value, at: ir.With) -> tuple[bool | N
 
 
 def _origins(module: Module, value: ir.Value, at: ir.With) -> Iterator[bool | None]:
-    if isinstance(value, ir.Constant):
+    if isinstance(value, ir.Constant) or (isinstance(value, ir.Attribute) and value.attr in _PROPERTIES):
         yield None
     elif isinstance(value, ir.Call):
         yield from _called(module, value, at)
