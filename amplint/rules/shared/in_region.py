@@ -84,8 +84,9 @@ def _all_inside(module: Module) -> list[Inside]:
 
 
 def confidence_in(module: Module, found: Inside) -> Confidence | None:
-    """How sure it is that an event in a region is a misuse: not sure where it is only timed, compared or shown, or where
-    the region is a framework's whose precision the file doesn't choose.
+    """How sure it is that an event in a region is a misuse: not sure where it is only timed, compared or shown.
+
+    Nor where the region is a framework's whose precision the file doesn't choose.
     """
     if any(each(module, found.event.call) for each in (is_measured, is_check, is_demo)):
         return Confidence.SUSPICION
