@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amplint import check
+from amplint import Severity, check
+from amplint.config.settings import Settings
 
 _LOOP = """\
 import math
@@ -102,3 +103,40 @@ def test_loss_that_is_tested_before_its_backward() -> None:
         found("if not math.isfinite(loss):", "    continue", "accelerator.backward(loss)", _CLIP, "optimizer.step()")
         == []
     )
+
+
+MICRO = """\
+from accelerate import Accelerator
+
+
+def train(args, model, optimizer, loader):
+    accelerator = Accelerator(mixed_precision="fp16", gradient_accumulation_steps=args.steps)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for batch in loader:
+        with accelerator.accumulate(model):
+            accelerator.backward(model(batch).loss)
+            accelerator.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+PARSED = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=int, default=DEFAULT)
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "severity", "condition"),
+    [
+        ("", Severity.ERROR, False),
+        (PARSED.replace("DEFAULT", "4"), Severity.ERROR, False),
+        (PARSED.replace("DEFAULT", "1"), Severity.WARNING, True),  # likely: without the option each step has one
+    ],
+)
+def test_a_clip_on_micro_steps_that_are_none_by_default(head: str, severity: Severity, condition: bool) -> None:
+    (one,) = check(head + MICRO, "train.py", Settings(frozenset({"AMP601"}), isolated=True))
+    assert one.severity is severity
+    assert ("if `gradient_accumulation_steps` is over 1" in one.message) is condition

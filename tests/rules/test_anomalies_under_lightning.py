@@ -30,3 +30,39 @@ def test_it_ends_what_the_scaler_would_skip(precision: str) -> None:
 )
 def test_without_a_scaler_or_on_demand_it_is_right(arguments: str) -> None:
     assert not found(arguments)
+
+
+GLOBAL = """\
+import torch
+import lightning as L
+
+
+def main(args, model, loader):
+    torch.autograd.set_detect_anomaly(True)
+    L.Trainer(precision="16-mixed").fit(model, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "confidences"),
+    [
+        ("", "", ["certain"]),
+        ('"16-mixed"', '"16-mixed" if args.half else 32', ["likely"]),
+        # Another call that switches the detection on, on demand.
+        (
+            "    torch.auto",
+            "    if args.debug:\n        torch.autograd.set_detect_anomaly(True)\n    torch.auto",
+            ["certain"],
+        ),
+        # Nothing is scaled; the detection is on demand, or off again, or elsewhere.
+        ('"16-mixed"', '"bf16-mixed"', []),
+        ("    torch.auto", "    if args.debug:\n        torch.auto", []),
+        ("    L.Trainer", "    torch.autograd.set_detect_anomaly(False)\n    L.Trainer", []),
+        ("    L.Trainer", "\n\ndef fit(args, model, loader):\n    L.Trainer", []),
+    ],
+)
+def test_it_is_switched_on_for_all(old: str, new: str, confidences: list[str]) -> None:
+    assert old in GLOBAL
+    told = [each for each in check(GLOBAL.replace(old, new, 1)) if each.code == "AMP509"]
+    assert [each.confidence.value for each in told] == confidences
+    assert all(each.message.startswith("anomaly detection ends the program") for each in told)

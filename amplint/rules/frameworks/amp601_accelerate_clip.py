@@ -124,6 +124,7 @@ from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
+from amplint.rules.shared.default_values import number_by_default
 from amplint.rules.shared.finite_checks import not_finite
 from amplint.rules.shared.framework_steps import (
     IF_SCALED,
@@ -494,13 +495,16 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
     effect = "the second clip unscales again, and raises RuntimeError"
     if severity is not Severity.ERROR:
         effect = 'partly accumulated gradients are clipped, and with "fp16" the second clip raises RuntimeError'
+    once = _is_once_by_default(module, accelerator)
+    made = accelerators(module).made(accelerator)
     return rule.finding(
         module.span(clip.call),
-        f"`{module.text(clip.call.func)}` runs on each micro step: {effect}; clip under `if {test}`",
+        f"`{module.text(clip.call.func)}` runs on each micro step: {f'if `{_PERIOD}` is over 1, ' if once else ''}"
+        f"{effect}; clip under `if {test}`",
         fix=fix,
         withheld=None if fix else withheld,
         severity=severity,
-        confidence=_confidence(module) if accelerators(module).made(accelerator) else Confidence.LIKELY,
+        confidence=Confidence.LIKELY if once or not made else _confidence(module),
     )
 
 
@@ -577,6 +581,12 @@ def _accumulates(module: Module, accelerator: ir.Value) -> bool:
     made = accelerators(module).made(accelerator)
     given = [call.keyword(_PERIOD) for call in made]
     return not made or any(each is not None and not _is_one(module, each) for each in given)
+
+
+def _is_once_by_default(module: Module, accelerator: ir.Value) -> bool:
+    """Whether each step has one micro step, unless somebody sets more."""
+    given = [call.keyword(_PERIOD) for call in accelerators(module).made(accelerator)]
+    return bool(given) and all(each is not None and number_by_default(module, each) == 1 for each in given)
 
 
 def _is_one(module: Module, value: ir.Value) -> bool:

@@ -70,7 +70,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument, arguments
 from amplint.model.syntax.nesting import conditions, ifs_round
@@ -86,7 +86,7 @@ from amplint.rules.shared.finite_checks import (
     only_asks_for_presence,
     returns_norm,
 )
-from amplint.rules.shared.lightning import setups
+from amplint.rules.shared.lightning import Setup, setups
 from amplint.rules.shared.scaler_order import receiver
 from amplint.rules.shared.skipped_steps import is_plain, places_in, scaler_calls, step_round
 
@@ -131,8 +131,12 @@ def check(module: Module) -> Iterator[Finding]:
     for call in module.whole.near("error_if_nonfinite", *module.words(*_ANOMALY)).calls:
         if _raises(module, call):
             yield from _judge_clip(module, call)
-        elif module.names.of(call.func) & _ANOMALY and _is_on(call) and _runs_step(module, call):
-            yield _detects_anomalies(module, call)
+        elif module.names.of(call.func) & _ANOMALY and _is_on(call):
+            if _runs_step(module, call):
+                yield _detects_anomalies(module, call)
+            elif module.is_own(call) and (setup := _trainer_after(module, call)) is not None:
+                sure = setup.surely_scales(module)
+                yield _detects_anomalies(module, call)._replace(confidence=Confidence.CERTAIN if sure else Confidence.LIKELY)
     for setup in setups(module):
         given = setup.call.keyword("detect_anomaly")
         if isinstance(given, ir.Constant) and given.value is True and setup.surely_scales(module):
@@ -241,4 +245,18 @@ def _is_conditional(module: Module, call: ir.Call) -> bool:
 
 def _is_switched_off(module: Module, call: ir.Call) -> bool:
     """Whether the file switches the detection off again."""
-    return any(each is not call and not isinstance(each.parent, ir.With) for each in module.calls_of(*_ANOMALY))
+    others = (each for each in module.calls_of(*_ANOMALY) if each is not call and not isinstance(each.parent, ir.With))
+    return not all(map(_is_on, others))
+
+
+def _trainer_after(module: Module, call: ir.Call) -> Setup | None:
+    """The Trainer of Lightning that scales losses, in the function in which a call switches the detection on for all
+    that follows.
+    """
+    function = ir.function_of(call)
+    if isinstance(call.parent, ir.With) or _is_conditional(module, call) or _is_switched_off(module, call):
+        return None
+    if is_caught(module, call) or (function is not None and _ON_DEMAND.search(function.name)):
+        return None
+    found = (each for each in setups(module) if each.what == "Trainer" and each.scales(module))
+    return next((each for each in found if function is None or ir.function_of(each.call) is function), None)
