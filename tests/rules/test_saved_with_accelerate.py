@@ -78,3 +78,42 @@ def test_float16_that_a_condition_chooses(chosen: str) -> None:
 
 def test_bfloat16_that_a_condition_chooses() -> None:
     assert "AMP413" not in codes('"bf16" if args.half else "no"')
+
+
+OUT_OF_SIGHT = """\
+from accelerate import Accelerator
+from parts import load_training_state, make, save_checkpoint
+
+
+def main(args, loader):
+    accelerator = Accelerator(mixed_precision="fp16" if args.half else "no")
+    policy, optimizer = make(args)
+    if args.resume:
+        optimizer = load_training_state(args.resume, optimizer)
+    policy, optimizer = accelerator.prepare(policy, optimizer)
+    for step, batch in enumerate(loader):
+        accelerator.backward(policy(batch))
+        optimizer.step()
+        optimizer.zero_grad()
+        if step % 100 == 0:
+            policy_state = accelerator.unwrap_model(policy)
+            save_checkpoint("last.pt", step, policy_state, optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        # The scaler may be saved; nothing resumes; another optimizer is saved, or none; accelerate is not asked to scale.
+        ("policy_state, optimizer)", "policy_state, optimizer, accelerator.scaler)", 0),
+        ("optimizer = load_training_state(args.resume, optimizer)", "pass", 0),
+        ("policy_state, optimizer)", "policy_state, args.optimizer)", 0),
+        ("policy_state, optimizer)", "policy_state)", 0),
+        ('"fp16" if args.half else "no"', '"bf16" if args.half else "no"', 0),
+    ],
+)
+def test_a_checkpoint_that_code_out_of_sight_saves(old: str, new: str, count: int) -> None:
+    assert old in OUT_OF_SIGHT
+    told = [each for each in check(OUT_OF_SIGHT.replace(old, new)) if each.code == "AMP413"]
+    assert [each.confidence for each in told] == [Confidence.LIKELY] * count

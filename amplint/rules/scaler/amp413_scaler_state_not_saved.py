@@ -192,6 +192,7 @@ rule = Rule(
         "timm & Scaler & load_state_dict",
         "scaler & load_state_dict & optim",
         "ccelerator & load_state_dict & optim",
+        "ccelerator & heckpoint & optim",
         "apex & scale_loss & load_state_dict & optim",
     ),
     not_shown="verify doesn't save or load checkpoints",
@@ -199,7 +200,9 @@ rule = Rule(
 )
 
 # What a model's entry is called where it is not its state_dict().
-_MODEL = re.compile(r"(?i)model|net|ema|weight|module|param|state_dict")
+_MODEL = re.compile(
+    r"(?i)model|net|ema|weight|module|param|state_dict|policy|agent|actor|critic|generator|discriminator"
+)
 _OTHERS = re.compile(r"(?i)optim|^opt|_opt$|sched|scal|sampler|loader")
 # What saves or loads checkpoints by its name.
 _SAVING = re.compile(r"(?i)checkpoint|ckpt|snapshot|^_?save$|save_?(all|model|net|state|training)")
@@ -315,7 +318,7 @@ def _of_libraries(module: Module) -> Iterator[Finding]:
 
 
 def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
-    """The states that are saved and loaded by hand of what accelerate prepared and scales in float16."""
+    """The states of what accelerate prepared and scales in float16, saved and loaded by hand or out of sight."""
     known, owner = objects(module), accelerators(module)
     backwards = [*owner.scaled_backwards()]
     by_default = any(each.how.by_default for each in backwards)
@@ -326,17 +329,19 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     if any(map(_is_called_scaler, module.whole.near("scaler").values)):
         return
     prepared = {known.key(arg.value) for call in owner.prepared() for arg in call.args}
-    for saved in _saved_by_hand(module):
-        if saved.key in prepared:
-            when = "" if by_default else 'with the precision "fp16", '
-            yield rule.finding(
-                module.span(saved.call),
-                f"{when}the checkpoint lacks the state of the Accelerator's scaler: a resumed run starts at the "
-                "initial scale and may skip steps; save and load the state of `accelerator.scaler` too",
-                withheld="amplint can't tell whether `save_state()` should do this instead",
-                confidence=Confidence.LIKELY,
-            )
-            return
+    saved = [each.call for each in _saved_by_hand(module) if each.key in prepared]
+    if not saved and handed_over(module) is not None:
+        calls = [each for each in module.own.near(_SAVING_TEXT).calls if _is_repeated(each, module)]
+        saved = [each for each in calls if not prepared.isdisjoint(_given_to_save(module, each))]
+    for each in saved[:1]:
+        when = "" if by_default else 'with the precision "fp16", '
+        yield rule.finding(
+            module.span(each),
+            f"{when}the checkpoint lacks the state of the Accelerator's scaler: a resumed run starts at the initial "
+            "scale and may skip steps; save and load the state of `accelerator.scaler` too",
+            withheld="amplint can't tell whether `save_state()` should do this instead",
+            confidence=Confidence.LIKELY,
+        )
 
 
 def _of_apex(module: Module) -> Iterator[Finding]:
