@@ -105,7 +105,7 @@ def main(args, loader):
     ("old", "new", "count"),
     [
         ("", "", 1),
-        # The scaler may be saved; nothing resumes; another optimizer is saved, or none; accelerate is not asked to scale.
+        # The scaler may be saved; nothing resumes; another optimizer is saved, or none; nothing is to be scaled.
         ("policy_state, optimizer)", "policy_state, optimizer, accelerator.scaler)", 0),
         ("optimizer = load_training_state(args.resume, optimizer)", "pass", 0),
         ("policy_state, optimizer)", "policy_state, args.optimizer)", 0),
