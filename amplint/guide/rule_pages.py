@@ -198,7 +198,9 @@ def as_text(rules: Sequence[Rule]) -> str:
 def _page(rule: Rule) -> str:
     others = (each.value for each in Severity if each is not rule.severity)
     differs = any(re.search(_OTHERWISE.format(each), rule.doc, re.MULTILINE) for each in others)
-    said = [f"Severity: {rule.severity.value}{', in some cases another (see below)' if differs else ''}.", _state(rule)]
+    likely = "; a *likely* finding is a warning" if rule.severity is Severity.ERROR else ""
+    said = [f"Severity: {rule.severity.value}{', in some cases another (see below)' if differs else ''}{likely}."]
+    said.append(_state(rule))
     if rule.fixes is not None and rule.stage is not Stage.REMOVED:
         said.append(f"Fixes: {fix_words(rule) or 'none'}.")
     if rule.formerly:

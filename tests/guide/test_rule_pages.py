@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from amplint.base.about import DOCUMENTATION
+from amplint.base.findings import Confidence
 from amplint.explain.messages import Message, known
 from amplint.guide import RULES
 from amplint.guide.rule_pages import as_text, proofs, shortened, text_of
@@ -163,7 +164,14 @@ def test_a_page_says_when_a_finding_has_another_severity(rule: Rule) -> None:
     for each in given - {rule.severity.value}:
         said = rf"(?:\bis\s|, and\s|[(;]|^-)\s*(?:also\s+)?an?\s+{each}\b"
         assert re.search(said, rule.doc, re.MULTILINE), each
-        assert f"\n\nSeverity: {rule.severity.value}, in some cases another (see below). " in as_text([rule])
+        assert f"\n\nSeverity: {rule.severity.value}, in some cases another (see below)" in as_text([rule])
+
+
+@pytest.mark.parametrize("rule", OWN, ids=lambda rule: rule.code)
+def test_a_page_says_that_a_likely_finding_is_a_warning(rule: Rule) -> None:
+    found = rule.finding((0, 0), "message", confidence=Confidence.LIKELY)
+    said = "; a *likely* finding is a warning. " in as_text([rule])
+    assert said is (rule.severity is not found.severity)
 
 
 def test_the_glossary_is_printed_with_links_to_the_site(amplint: Run) -> None:
