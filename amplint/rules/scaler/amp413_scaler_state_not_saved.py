@@ -16,7 +16,9 @@ Also finds the following, each as a *likely* finding. About the scaler's state:
 - the state is loaded only under a condition that is never true, such as `scaler is checkpoint.keys()`;
 - `checkpoint["scaler"]` is read without a test, and amplint sees that the program's own checkpoint has no such key;
 - the scaler is used in code that amplint can't see, and no file of the program saves or loads a scaler's state. This
-  includes a program that only restores the optimizer's state (`load_checkpoint(model, optimizer)`).
+  includes a program that only restores the optimizer's state (`load_checkpoint(model, optimizer)`);
+- another file creates the scaler, such as the model's file, no file saves or loads a scaler's state, and a loop in this
+  file saves the optimizer's state with a model's.
 
 About objects that hold a scaler:
 
@@ -34,8 +36,8 @@ About code that saves or loads, and that amplint knows only by its name:
 
 About other libraries:
 
-- accelerate: the state of a prepared optimizer is saved and loaded by hand, the Accelerator may scale in float16, and
-  nothing uses `accelerator.scaler`, `save_state` or `load_state`;
+- accelerate: the state of a prepared optimizer is saved and loaded by hand, or by functions that amplint can't see, the
+  Accelerator may scale in float16, and nothing uses `accelerator.scaler`, `save_state` or `load_state`;
 - accelerate: `save_state` and `load_state` are used, but don't include the program's own scaler;
 - apex: apex scales the loss, the optimizer's state is saved and loaded by hand, and `amp.state_dict()` is not used.
 
