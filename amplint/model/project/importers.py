@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from amplint.base.paths import contents, question, remembered
 from amplint.base.reads import is_file
@@ -24,7 +25,6 @@ _INIT = "__init__.py"
 # Of a tree with more files not all are read; a larger file was written by no person.
 _MOST_FILES, _LARGEST = 5_000, 1 << 18
 _LOADS = re.compile(rb"(?i)(\w*opt(?:im\w*|s?))(?:\[[^\]\n]*\])?\s*\.\s*load_state_dict\s*\(")
-_DEFINES = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 # A file's program, the functions that it calls, and a function at the margin, with its indented lines.
 _MAIN = re.compile(rb"(?m)^if[ \t(]+__name__[ \t]*==.*\n(?:[ \t].*\n?|[ \t]*\r?\n)*")
 _IMPORTS_AMP = re.compile(
@@ -146,25 +146,34 @@ def _is_called(code: bytes, place: re.Match[bytes], every: list[bytes], *, start
     `starts`: the file may be a program of its own, whose functions others can call.
     """
     around = _headers_round(code, place.start())
-    if any(kind == b"class" for kind, _ in around):
-        return not any(kind == b"class" and b"scal" in name.lower() for kind, name in around)
+    classes = [each.name.lower() for each in around if each.kind == b"class"]
+    if classes:
+        return not any(b"scal" in each for each in classes)
     if starts or not around:
         return True
-    name = around[0][1]
+    name = around[0].name
     used, own = re.compile(rb"(?<!def )(?<!\w)%s\b" % name), re.compile(rb"\bdef[ \t]+%s\b" % name)
     read = re.compile(rb"\.%s\b" % name)
     return any((read if each is not code and own.search(each) else used).search(each) for each in every)
 
 
-def _headers_round(code: bytes, place: int) -> list[tuple[bytes, bytes]]:
-    """The classes and functions around a place, "class" or "def" with the name, outermost first."""
+class _Header(NamedTuple):
+    """The first line of a function or class: how far it is indented, `def` or `class`, and the name."""
+
+    margin: int
+    kind: bytes
+    name: bytes
+
+
+def _headers_round(code: bytes, place: int) -> list[_Header]:
+    """The headers of the classes and functions around a place, outermost first."""
     start = code.rfind(b"\n", 0, place) + 1
     line = code[start:place]
-    margin, found = len(line) - len(line.lstrip()), list[tuple[int, bytes, bytes]]()
+    margin, found = len(line) - len(line.lstrip()), list[_Header]()
     for each in _HEADERS.finditer(code, 0, start):
-        found = [one for one in found if one[0] < len(each[1])]
-        found.append((len(each[1]), each[2], each[3]))
-    return [(kind, name) for indent, kind, name in found if indent < margin]
+        found = [one for one in found if one.margin < len(each[1])]
+        found.append(_Header(len(each[1]), each[2], each[3]))
+    return [one for one in found if one.margin < margin]
 
 
 def _code(data: bytes) -> bytes:
@@ -319,11 +328,9 @@ def _is_run(data: bytes, load: re.Match[bytes], texts: list[bytes]) -> bool:
 
 
 def _function_round(data: bytes, load: re.Match[bytes]) -> tuple[bytes, int]:
-    """The name of the function round a load, empty where it is in none, and how far that is indented."""
-    start = data.rfind(b"\n", 0, load.start()) + 1
-    margin = len(data[start : load.start()]) - len(data[start : load.start()].lstrip())
-    names = [found for found in _DEFINES.finditer(data, 0, start) if len(found[1]) < margin]
-    return (names[-1][2], len(names[-1][1])) if names else (b"", 0)
+    """The name of the function around a load, empty where it is in none, and how far that is indented."""
+    functions = [each for each in _headers_round(data, load.start()) if each.kind == b"def"]
+    return (functions[-1].name, functions[-1].margin) if functions else (b"", 0)
 
 
 def _place_of(data: bytes, function: bytes, parameter: bytes) -> int | None:
