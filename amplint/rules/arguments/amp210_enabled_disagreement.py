@@ -148,7 +148,7 @@ _KNOWN = ("torch.", "builtins.", "functools.", "abc.", "typing.", "contextlib.")
 _FULL = re.compile(r"(torch\.)?(fp|float|f)?32(-true)?|full|none|no|off|false|single")
 _FLOAT16 = re.compile(r"(?<!b)(?<!bf)(?<!bfloat)16|half")
 
-_BOTH = "use one condition for autocast and the scaler"
+_BOTH = "enable autocast and the scaler by the same condition"
 
 
 @rule.check
@@ -163,6 +163,11 @@ def check(module: Module) -> Iterator[Finding]:
             if finding is not None:
                 told.add(entered.region.call.id)
                 yield finding
+
+
+def _when(what: str) -> str:
+    """How a message begins: under which condition, as far as that can be said."""
+    return f"{what}, autocast runs" if what else "autocast can run"
 
 
 def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
@@ -191,7 +196,7 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         off = f"None: {module.line(found.event.call)} raises AttributeError; always create the scaler, with `enabled=`"
     return rule.finding(
         module.span(entered.region.call),
-        f"{what}{', ' if what else ''}autocast runs in float16 while the scaler on {line} is {off}",
+        f"{_when(what)} in float16 while the scaler on {line} is {off}",
         fix=offered,
         withheld=withheld,
         severity=_severity(module, found),
@@ -231,7 +236,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     what = said(module, world, both(arm, *same), settings_of_amp(module, about), device_of(module, entered.region))
     return rule.finding(
         module.span(entered.region.call),
-        f"{what}{', ' if what else ''}autocast runs in float16 while the backward pass on "
+        f"{_when(what)} in float16 while the backward pass on "
         f"{module.line(found.event.call)} is not scaled: small gradients become 0; {_BOTH}",
         withheld="amplint can't tell whether to scale the loss or to disable autocast",
         severity=Severity.NOTE if unseen else _severity(module, found),

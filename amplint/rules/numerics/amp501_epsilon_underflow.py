@@ -136,23 +136,24 @@ def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
     """What to cast: what a tensor without dimensions divides as well, which stays float16 otherwise."""
     name = shown(module, tensor)
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return f"compute out of place, with `.float()` on {name}"
+        return f"compute out of place, with {name} in float32 (`.float()`)"
     if not is_one_number(module, tensor):
-        return f"call `.float()` on {name}"
+        return f"convert {name} to float32 first (`.float()`)"
     divided = divided_by(seen.node)
     if divided is None:
-        return f"call `.float()` on {name}, and on the tensors that are computed with the result"
+        return f"convert {name}, and the tensors that are computed with the result, to float32 (`.float()`)"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
-        return f"call `.float()` on {name}"
+        return f"convert {name} to float32 first (`.float()`)"
     dividend = module.on_one_line(divided)
     short = len(dividend) <= _SHORT
-    return f"call `.float()` on {f'`{dividend}`' if short else 'the dividend'} and {name if short else 'the divisor'}"
+    both = f"`{dividend}` and {name}" if short else "the dividend and the divisor"
+    return f"convert {both} to float32 first (`.float()`)"
 
 
 def _in_float32(module: Module, squashed: ir.Call) -> str:
     """What to do where a sigmoid has rounded: it gets its logits in float32."""
     logits = _logits(module, squashed)
-    return f"call `.float()` on {shown(module, logits)}, before the sigmoid" if logits is not None else ""
+    return f"convert {shown(module, logits)} to float32 before the sigmoid (`.float()`)" if logits is not None else ""
 
 
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:

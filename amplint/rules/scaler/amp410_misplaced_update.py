@@ -304,7 +304,7 @@ def _said(each: Misuse, step: str) -> str:
         return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
         return f"this `update()` makes the scaler forget `unscale_()`: {step} divides the gradients a second time"
-    return f"this `update()` may change the scale: {step} then divides gradients of the old scale by the new scale"
+    return f"this `update()` can change the scale before {step}, whose gradients have the old scale"
 
 
 def _is_early(module: Module, update: int) -> bool:

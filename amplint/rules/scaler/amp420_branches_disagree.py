@@ -222,7 +222,12 @@ def _created_anyway(module: Module, unbound: UnboundUse) -> str:
     """What to do: a scaler that is switched off, where there is none now."""
     if unbound.test is None:
         return "create the scaler in that case too, with `enabled=False`"
-    return f"create the scaler in every case, with `enabled={module.on_one_line(unbound.test)}`"
+    if not unbound.is_by_amp:
+        return f"create the scaler before {module.line(unbound.test)}"
+    test = module.on_one_line(unbound.test)
+    if not unbound.holds:
+        test = f"not {test}" if isinstance(unbound.test, (ir.Name, ir.Attribute)) else f"not ({test})"
+    return f"create the scaler in every case, with `enabled={test}`"
 
 
 def _without_scaler(module: Module, unbound: UnboundUse) -> str:
@@ -233,8 +238,9 @@ def _without_scaler(module: Module, unbound: UnboundUse) -> str:
     if unbound.missing is Missing.NO_ATTRIBUTE:
         error = "AttributeError"
     return (
-        f"`{name}` is created only in the `if` on {module.line(unbound.test)}: "
-        f"where `{module.on_one_line(unbound.test)}` is false, this line raises {error}"
+        f"`{name}` is created only in {'' if unbound.holds else 'the `else` of '}the `if` on "
+        f"{module.line(unbound.test)}: where `{module.on_one_line(unbound.test)}` is "
+        f"{'false' if unbound.holds else 'true'}, this line raises {error}"
     )
 
 

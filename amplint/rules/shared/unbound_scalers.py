@@ -49,7 +49,7 @@ class Missing(Enum):
 
 
 class UnboundUse(NamedTuple):
-    """A read of a variable, or an attribute of `self`, that holds a scaler only if `test` was true.
+    """A read of a variable, or an attribute of `self`, that holds a scaler only if `test` came out as `holds`.
 
     `when`: where it holds none, in words.
     """
@@ -58,6 +58,12 @@ class UnboundUse(NamedTuple):
     missing: Missing
     test: ir.Value | None
     when: str
+    holds: bool = True
+
+    @property
+    def is_by_amp(self) -> bool:
+        """Whether the test is called like one of AMP: the scaler is to be disabled where it comes out otherwise."""
+        return self.test is not None and speaks_of_amp(self.test)
 
 
 def unbound_uses(module: Module) -> Iterator[UnboundUse]:
@@ -130,7 +136,25 @@ def _without(module: Module, target: ir.Name, call: ir.Call) -> Iterator[Unbound
         # What binds it after the read does not give it to the first iteration.
         if each.id > first and all(place > each.id for place in others):
             if _is_reached(module, each, known.inside(each), bound, negated(bound)):
-                yield UnboundUse(each, Missing.UNBOUND, ifs_round(call)[0].test, "")
+                yield _after(ifs_round(call)[0], call, each, Missing.UNBOUND)
+
+
+def _after(statement: ir.If, made: ir.Value, use: ir.Name | ir.Attribute, missing: Missing) -> UnboundUse:
+    """A read of what one arm of an `if` makes."""
+    return UnboundUse(use, missing, statement.test, "", holds=_is_in(made, statement.then))
+
+
+def _is_in(value: ir.Value, block: ir.Block) -> bool:
+    return any(each.block is block for each in upwards(ir.statement_of(value)))
+
+
+def speaks_of_amp(test: ir.Value) -> bool:
+    """Whether a test reads a setting that is called like one of AMP."""
+    return any(
+        _FOR_AMP.search(ir.last_name(each)) or "32" in ir.last_name(each)
+        for each in ir.walk_values(test)
+        if isinstance(each, (ir.Name, ir.Attribute, ir.Call))
+    )
 
 
 def _place(binding: ir.Binding) -> int:
@@ -235,7 +259,7 @@ def _without_attribute(module: Module, target: ir.Attribute) -> Iterator[Unbound
         if inside.facts() & bound.facts() or _is_for_amp(each):
             continue
         if _is_reached(module, each, inside, bound, negated(bound)):
-            yield UnboundUse(each, Missing.NO_ATTRIBUTE, test[0].test, "")
+            yield _after(test[0], made[0], each, Missing.NO_ATTRIBUTE)
 
 
 def _reads(module: Module, cls: ir.Class, attr: str) -> Iterator[ir.Attribute]:
