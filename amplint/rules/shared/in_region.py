@@ -13,6 +13,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class, local_function
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.state import Opened
+from amplint.model.half.analysis import half
 from amplint.model.inference.values import held
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
@@ -22,7 +23,7 @@ from amplint.model.regions.openers import opens
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.ir import Defined
-from amplint.model.syntax.nesting import exclusive, loops_round
+from amplint.model.syntax.nesting import exclusive, is_within, loops_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import UNKNOWN, owner_class
 from amplint.model.torch_facts.op_spellings import PRODUCTS
@@ -333,8 +334,8 @@ def bare_functions(module: Module) -> Iterator[ir.Class]:
 def differs(module: Module, found: Inside) -> str | None:
     """A part of what surely runs in the region whose gradients change with the place of backward, in words.
 
-    That is a custom Function of the file, or a part that is switched off. Both may stand in a function or the forward
-    of a model that is called there; in one that is called elsewhere they change nothing.
+    That is a custom Function of the file, or a part that is switched off and computes a product. Both may stand in a
+    function or the forward of a model that is called there; in one that is called elsewhere they change nothing.
     """
     opened = module.value(found.region.at)
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
@@ -377,7 +378,16 @@ def _special(module: Module, block: ir.Block, bare: set[int]) -> str | None:
             if isinstance(statement, ir.With) and not conditions_round(statement, block.owner)
             for item in statement.items
             for opening in opens(module, item.context).regions
-            if is_false(opening.region.enabled)
+            if is_false(opening.region.enabled) and _multiplies(module, statement)
         ),
         None,
+    )
+
+
+def _multiplies(module: Module, part: ir.With) -> bool:
+    """Whether a product is computed in a part: only of products autocast would cast the backward pass."""
+    calls = {each.id for each in ir.calls_below(part.body)}
+    return any(
+        each.spelling in PRODUCTS and (is_within(each.node, part) or not calls.isdisjoint(each.sites))
+        for each in half(module)
     )
