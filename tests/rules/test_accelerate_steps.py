@@ -140,3 +140,28 @@ def test_a_clip_on_micro_steps_that_are_none_by_default(head: str, severity: Sev
     (one,) = check(head + MICRO, "train.py", Settings(frozenset({"AMP601"}), isolated=True))
     assert one.severity is severity
     assert ("if `gradient_accumulation_steps` is over 1" in one.message) is condition
+
+
+OWN_TRAINER = """\
+import torch
+from transformers import Trainer
+
+
+class Weighted(Trainer):
+    pass
+
+
+class MyTrainer(BASE):
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        loss = self.compute_loss(model, inputs)
+        self.accelerator.backward(loss)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        return loss.detach()
+"""
+
+
+@pytest.mark.parametrize(("base", "is_trainer"), [("Trainer", True), ("Weighted", True), ("object", False)])
+def test_a_trainer_of_transformers_clips_by_itself(base: str, is_trainer: bool) -> None:
+    (one,) = check(OWN_TRAINER.replace("BASE", base), "train.py", Settings(frozenset({"AMP601"}), isolated=True))
+    assert ("the Trainer clips by itself: set `max_grad_norm`" in one.message) is is_trainer
+    assert one.fix is None or not is_trainer

@@ -15,7 +15,10 @@ How serious a finding is:
 - an error if the file sets `mixed_precision="fp16"`;
 - a warning if the precision is configured elsewhere (`accelerate launch`, a configuration file): the code then works
   until someone chooses float16;
-- an error for a clip before the backward pass: in any precision it does not clip the gradients of its step.
+- an error for a clip before the backward pass: in any precision it does not clip the gradients of its step;
+- `likely` for micro steps if each step has only one by default (`gradient_accumulation_steps` is 1).
+
+In a class that inherits the Trainer of transformers, the advice is to remove the clip: the Trainer clips by itself.
 
 If another file creates `accelerator`, the finding is only `likely`. amplint then reports it only if this file shows
 that `accelerator` is an Accelerator: it calls methods that only an Accelerator has (`prepare`, `accumulate`), or
@@ -139,6 +142,7 @@ from amplint.rules.shared.framework_steps import (
     may_decide,
     tests_of,
 )
+from amplint.rules.shared.transformers_trainers import is_in_trainer
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -226,6 +230,8 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     if severity is None:
         return None
     name, own = module.text(accelerator), _OWN.get(module.names.only(clip.call.func) or "")
+    if is_in_trainer(module, clip.call):
+        return _in_trainer(module, clip, name, severity)
     instead = f"{name}.{own}" if own else f"{name}.unscale_gradients()"
     offered, withheld = _fix(module, step, clip, backward)
     return rule.finding(
@@ -235,6 +241,19 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
         + (" before the clip" if not own else _for_the_others(step, clip)),
         fix=offered,
         withheld=withheld,
+        severity=severity,
+        confidence=_confidence(module),
+    )
+
+
+def _in_trainer(module: Module, clip: Met, accelerator: str, severity: Severity) -> Finding:
+    """The finding of a clip in a Trainer of transformers, which clips by the Accelerator after each micro step."""
+    return rule.finding(
+        module.span(clip.call),
+        f"with `fp16=True`, `{module.text(clip.call.func)}` clips gradients that are still scaled by "
+        f"`{accelerator}.backward`; remove this clip, as the Trainer clips by itself: set `max_grad_norm` in "
+        "TrainingArguments",
+        withheld="amplint can't tell which TrainingArguments this Trainer gets",
         severity=severity,
         confidence=_confidence(module),
     )

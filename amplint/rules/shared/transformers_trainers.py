@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import names_of
-from amplint.model.calls.external_calls import local_class
+from amplint.model.calls.external_calls import ancestors, local_class
 from amplint.model.inference.numbers import number
 from amplint.model.syntax import ir
 from amplint.rules.shared.default_values import number_by_default
@@ -73,6 +73,15 @@ def _is_trainer(module: Module, func: ir.Value, depth: int = _DEEP) -> bool:
         return False
     methods = {each.name for each in cls.body.statements if isinstance(each, ir.Function)}
     return not methods & set(_STEPS)
+
+
+def is_in_trainer(module: Module, node: ir.Node) -> bool:
+    """Whether code is in a method of a class that inherits transformers' Trainer."""
+    function = ir.function_of(node)
+    cls = function.cls if function is not None else None
+    family = (cls, *ancestors(module, cls)) if cls is not None else ()
+    bases = (base.value for each in family for base in each.bases)
+    return any(is_class_of(module, base, _LIBRARIES, "Trainer", "Seq2SeqTrainer") for base in bases)
 
 
 def makes_arguments(module: Module, call: ir.Call) -> bool:
