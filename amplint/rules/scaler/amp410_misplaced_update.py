@@ -227,13 +227,15 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
 def _how_sure(module: Module, each: Misuse, in_one_function: bool) -> Confidence:
     """How sure it is that an update comes before a step whose gradients it spoils.
 
-    Under a condition of the step nothing in sight may give its optimizer gradients: then it is a suspicion. In another
-    function, or where a file makes several scalers, what is out of sight could excuse it.
+    Under a condition of the step nothing in sight may give its optimizer gradients: then it is a suspicion, but for the
+    only backward pass, as the step raises without gradients. In another function, or where a file makes several
+    scalers, what is out of sight could excuse it.
     """
     confidence = confidence_of(module, each)
     known, optimizer = objects(module), each.violation.optimizer
     owns = known.owns.get(optimizer) or known.owns.get(known.original(optimizer))
     presumed = each.violation.gradients is None or (each.violation.gradients is GradientKind.SCALED and not owns)
+    presumed = presumed and not _has_one_backward(each)
     held = [state.gradients_of(optimizer) for state in each.states]
     # A loss that may not reach the optimizer's models at all: another optimizer's, by what else is seen.
     strange = bool(owns) and len(known.owns) > 1 and not any(one.sure for one in held)
@@ -242,6 +244,11 @@ def _how_sure(module: Module, each: Misuse, in_one_function: bool) -> Confidence
     if confidence is Confidence.CERTAIN and (not in_one_function or len(objects(module).made) > 1):
         return Confidence.LIKELY
     return confidence
+
+
+def _has_one_backward(each: Misuse) -> bool:
+    """Whether only one backward pass of the function is in sight, which has to be that of all that is stepped there."""
+    return len({one.event.call.id for one in each.flow.event_states.values() if one.event.kind == "backward"}) == 1
 
 
 def _unscale_left_out(each: Misuse) -> tuple[ir.Value, bool] | None:

@@ -331,7 +331,8 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     if any(map(_is_called_scaler, module.whole.near("scaler").values)):
         return
     prepared = {known.key(arg.value) for call in owner.prepared() for arg in call.args}
-    saved = [each.call for each in _saved_by_hand(module) if each.key in prepared]
+    lists = any(call.unpacks() for call in owner.prepared())  # `accelerator.prepare(*objects)`: any optimizer may be in
+    saved = [each.call for each in _saved_by_hand(module) if lists or each.key in prepared]
     if not saved and handed_over(module) is not None:
         calls = [each for each in module.own.near(_SAVING_TEXT).calls if _is_repeated(each, module)]
         saved = [each for each in calls if not prepared.isdisjoint(_given_to_save(module, each))]

@@ -21,6 +21,7 @@ from amplint.model.objects.key_parts import (
     is_of_self,
     last_name,
     own_self,
+    owner_of,
     root_of,
 )
 from amplint.model.objects.loop_sources import container_of
@@ -503,7 +504,10 @@ def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
             function = function_named(module, ir.last_name(call.func))
             if function is not None and not _steps_another(module, usage, function, call, optimizer):
                 return True
-    return together or optimizer in module.once(_stepped_by_keeper, usage) | module.once(_stepped_for_callers, usage)
+    if together or optimizer in module.once(_stepped_by_keeper, usage) | module.once(_stepped_for_callers, usage):
+        return True
+    wrapper = owner_of(optimizer)  # `schedule.optimizer`, where the scaler steps `schedule`
+    return bool(wrapper) and known.is_optimizers(wrapper) and linked(module, usage, wrapper)
 
 
 def _stepped_for_callers(module: Module, usage: ScalerUsage) -> set[str]:
