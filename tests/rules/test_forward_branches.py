@@ -481,3 +481,51 @@ def test_a_scaler_that_is_created_where_there_is_cuda() -> None:
     # Nobody trains this program without.
     text = CREATED.replace("args.amp", "torch.cuda.is_available()").replace("USE", STEPPED)
     assert not found(text.replace("BEFORE", "pass").replace("AFTER", "pass"))
+
+
+SET_APART = """\
+import torch
+
+
+def train(args, model, loader, optimizer, scaler, criterion):
+    total = 0.0
+    for x, y in loader:
+        if args.use_amp:
+            with torch.autocast("cuda"):
+                loss = criterion(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            part = criterion(model(x), y)
+            loss = part * 2
+            loss.backward()
+            optimizer.step()
+        optimizer.zero_grad()
+        total += part.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("", "", 1),
+        # The variable is there in both branches, or before them; or it is read in the same branch alone.
+        ("loss = criterion(", "part = loss = criterion(", 0),
+        ("    total = 0.0", "    total = part = 0.0", 0),
+        ("        total += part", "        if not args.use_amp:\n            total += part", 0),
+        ("total += part.item()", 'total += part.item() if "part" in locals() else 0', 0),
+        # The other branch leaves, or the error is expected.
+        ("            scaler.update()", "            scaler.update()\n            continue", 0),
+        (
+            "        total += part.item()",
+            "        try:\n            total += part.item()\n        except NameError:\n            pass",
+            0,
+        ),
+    ],
+)
+def test_a_variable_that_one_branch_sets_and_code_after_both_reads(old: str, new: str, count: int) -> None:
+    assert old in SET_APART
+    told = [each for each in amplint.check(SET_APART.replace(old, new, 1), "train.py") if "sets `part`" in each.message]
+    assert [each.confidence.value for each in told] == ["likely"] * count
+    assert all("only the branch without autocast sets `part`, on line 14" in each.message for each in told)

@@ -22,6 +22,7 @@ Also finds, each as a *likely* finding:
 - a scaler that is created only with AMP, and used by code that also runs without AMP: a variable, an attribute of
   `self`, or a scaler that is None without AMP;
 - an AMP option that the program's `argparse` parser does not declare;
+- a variable that only the branch with autocast, or only the branch without it, sets, and that code after both reads;
 - a branch with autocast that multiplies the loss by another constant, adds another term to the loss, or takes another
   number of values from the same call than the otherwise equal branch without autocast;
 - `torch.no_grad()` in only one of two branches, with and without autocast, of a function that evaluates.
@@ -86,7 +87,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clipping_scalers import clipped_apart, clipped_before_steps
-from amplint.rules.shared.forward_branches import terms_apart, ungraded_apart, unpacked_apart, weighed_apart
+from amplint.rules.shared.forward_branches import set_apart, terms_apart, ungraded_apart, unpacked_apart, weighed_apart
 from amplint.rules.shared.parallel_branches import (
     AVERAGES,
     BACKWARDS,
@@ -272,6 +273,15 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
             f"{module.line(taken.other)}, takes {other}: one of the branches raises; take the same number of values in "
             "both",
             withheld="amplint can't tell what the call returns",
+            confidence=Confidence.LIKELY,
+        )
+    for lone in set_apart(module):
+        name, error = lone.use.name, "NameError" if ir.function_of(lone.use) is None else "UnboundLocalError"
+        yield rule.finding(
+            module.span(lone.use),
+            f"only the branch {_precision(lone.region)} sets `{name}`, on {module.line(lone.binding)}: after the other "
+            f"branch this line raises {error}; set `{name}` in both branches",
+            withheld=f"amplint can't tell what `{name}` should be in the other branch",
             confidence=Confidence.LIKELY,
         )
     for added in terms_apart(module):

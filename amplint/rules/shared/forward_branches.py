@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events
+from amplint.model.inference.formulas import possible
+from amplint.model.inference.value_sets import decided
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import block_leaves
+from amplint.model.syntax.ir import node_of
+from amplint.model.syntax.nesting import is_within
+from amplint.rules.shared.finite_checks import is_handled
 from amplint.rules.shared.parallel_branches import Reader, parallel_branches
 
 if TYPE_CHECKING:
@@ -59,6 +65,17 @@ class Unpacked(NamedTuple):
     own: int
     other: ir.Assign
     others: int
+
+
+class SetApart(NamedTuple):
+    """A read, after two arms, of a variable that only one of them sets, in a region of autocast (`region`) or not.
+
+    `binding`: where it is set first.
+    """
+
+    use: ir.Name
+    binding: ir.Name
+    region: bool
 
 
 class _Arm(NamedTuple):
@@ -138,6 +155,62 @@ def unpacked_apart(module: Module) -> list[Unpacked]:
                 found.append(Unpacked(one, one.value, own, other, others))
                 break
     return found
+
+
+def set_apart(module: Module) -> list[SetApart]:
+    """The first read after two arms of a variable that only one of them sets, where the other one may have run."""
+    found = []
+    for statement, cast, plain in module.once(_twins):
+        if not module.is_own(statement) or isinstance(statement.parent, ir.Try):
+            continue
+        for own, other in ((cast, plain), (plain, cast)):
+            if block_leaves(own.block) or block_leaves(other.block):
+                continue
+            names = _names_set(own.block)
+            alone = [names[each] for each in names.keys() - _names_set(other.block).keys()]
+            uses = [(_read_after(module, statement, each, other.block), each) for each in alone]
+            read = [SetApart(use, binding, own is cast) for use, binding in uses if use is not None]
+            found += sorted(read, key=lambda each: each.use.id)[:1]  # it raises there
+    return found
+
+
+def _names_set(block: ir.Block) -> dict[str, ir.Name]:
+    """The variables that a suite sets, somewhere, each with the first place."""
+    names = [each for each in ir.values_below(block) if isinstance(each, ir.Name) and each.bound]
+    return {each.name: each for each in reversed(names)}
+
+
+def _read_after(module: Module, statement: ir.If, binding: ir.Name, other: ir.Block) -> ir.Name | None:
+    """The first read of a variable after an `if` that alone sets it, where another suite of it may have run."""
+    home, known = binding.scope.home(binding.name), decided(module)
+    nodes = [node_of(each) for each in home.bindings[binding.name]] if home is not None else []
+    if home is None or any(each is None or not is_within(each, statement) for each in nodes):
+        return None
+    reads = [
+        each
+        for each in module.whole.near(binding.name).values
+        if ir.is_variable(each, binding.name) and not each.bound and each.scope.home(each.name) is home
+    ]
+    after = [
+        each
+        for each in reads
+        if isinstance(each, ir.Name) and each.id > statement.id and not is_within(each, statement)
+        if ir.function_of(each) is ir.function_of(statement) and not is_handled(module, each, NameError)
+        if possible(known.inside(each), known.inside(other.statements[0])) is not None and not _asks_for_names(each)
+    ]
+    return min(after, key=lambda each: each.id) if after else None
+
+
+def _asks_for_names(use: ir.Name) -> bool:
+    """Whether an expression asks whether there is such a variable: `loss if "loss" in locals() else 0`."""
+    up: ir.Node | None = use
+    while isinstance(up, ir.Value):
+        if isinstance(up, (ir.Conditional, ir.Bool)):
+            called = (each for each in ir.walk_values(up) if isinstance(each, ir.Call))
+            if any(ir.last_name(each.func) in ("locals", "globals", "dir", "vars") for each in called):
+                return True
+        up = up.parent
+    return False
 
 
 def _unpacked(module: Module, arm: _Arm) -> Iterator[tuple[str, ir.Assign]]:
