@@ -12,6 +12,7 @@ Finds code that uses gradients between `scaler.scale(loss).backward()` and `scal
 Also finds:
 
 - a division of gradients, or of their norm, by the scale after `scaler.unscale_` or `scaler.step` has already divided;
+- `wandb.watch(model)`, which logs gradients during the backward pass, unless `log="parameters"` or `log=None` (likely);
 - the same uses under accelerate, between `accelerator.backward(loss)` and the call that unscales:
   `accelerator.clip_grad_norm_`, `accelerator.unscale_gradients()` or `optimizer.step()`.
 
@@ -106,6 +107,7 @@ from amplint.rules.shared.scale_twice import divided_twice
 from amplint.rules.shared.scaler_order import Misuse, misuses, when
 from amplint.rules.shared.unscale_fix import FIRST, ClipFix
 from amplint.rules.shared.unscale_safety import LARGE_NORM
+from amplint.rules.shared.watched_gradients import watched_gradients
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -115,7 +117,13 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
-    triggers=("grad & .scale( & backward", "grad & scaler & step(", "grad & accelerat & backward"),
+    triggers=(
+        "grad & .scale( & backward",
+        "grad & scaler & step(",
+        "grad & accelerat & backward",
+        "wandb & watch( & autocast",
+        "wandb & watch( & scaler",
+    ),
     shown_by=("gradient",),
 )
 
@@ -153,6 +161,14 @@ def check(module: Module) -> Iterator[Finding]:
             f"{module.line(twice.first)} already divided them, and the result is far too small; remove this division",
             withheld="amplint can't tell which other code uses the result; remove the division by hand",
             severity=Severity.ERROR if twice.changes else Severity.WARNING,
+        )
+    for call in watched_gradients(module):
+        yield rule.finding(
+            module.span(call),
+            f"`{module.text(call.func)}` logs gradients during the backward pass, still multiplied by the loss scale, "
+            'which changes; pass `log="parameters"`, or log the gradients after `unscale_()`',
+            withheld="amplint can't tell which of the two is intended",
+            confidence=Confidence.LIKELY,
         )
     for read in framework_reads(module):
         if read.changes or is_reported(module, read.call):

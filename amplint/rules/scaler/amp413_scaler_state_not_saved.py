@@ -172,6 +172,7 @@ from amplint.rules.shared.scaler_usage import (
     in_reach,
     linked,
     scaler_usages,
+    scales_in_sight,
     starts_anew,
     text_at,
     trains_off,
@@ -243,7 +244,7 @@ def _of_program(module: Module) -> Iterator[Finding]:
     """
     if any(module.is_own(each.call) for usage in every_scaler_usage(module) for each in usage.makes):
         return
-    if not is_taken_nowhere(module) or not _scales_in_sight(module) or not is_resumed(module):
+    if not is_taken_nowhere(module) or not scales_in_sight(module) or not is_resumed(module):
         return
     if any(
         usage.methods & _BY_HAND or _is_made_again(module, usage) or _scales_no_float16(module, usage)
@@ -269,25 +270,6 @@ def _is_repeated(node: ir.Node, module: Module, depth: int = 3) -> bool:
     if loop_of(node) is not None:
         return True
     return depth > 0 and any(_is_repeated(each, module, depth - 1) for each in callers(module, ir.function_of(node)))
-
-
-def _scales_in_sight(module: Module) -> bool:
-    """Whether a scaler scales a loss in code that the file runs: not in a class or function that it only could use."""
-    for call in module.whole.near("scale").calls:
-        event, function = events(module).of(call), ir.function_of(call)
-        if event is None or event.kind != "scale":
-            continue
-        if function is None or module.is_own(call):
-            return True
-        if callers(module, function) or _is_constructed(module, function.cls):
-            return True
-    known = objects(module)
-    return any(known.may_call_library_scaler(call) for call in module.whole.near("optimizer").calls)
-
-
-def _is_constructed(module: Module, cls: ir.Class | None) -> bool:
-    """Whether something in sight makes an object of a class."""
-    return cls is not None and any(local_class(module, each.func) is cls for each in module.whole.near(cls.name).calls)
 
 
 def _saved_in_sight(module: Module) -> Iterator[ir.Call]:

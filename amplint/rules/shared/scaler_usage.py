@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import parameter_for
 from amplint.model.calls.call_sites import callers, passed_by
+from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import bases_in_sight, function_named, local_class, local_function, method
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import PARSES
@@ -459,6 +460,25 @@ def overflows(module: Module) -> bool:
     """Whether some region in sight can be float16, so that gradients overflow and steps are skipped."""
     found = [each for each in regions(module) if not is_false(each.enabled) and not does_nothing(module, each)]
     return any(each.name in ("float16", None) for region in found for each in decided(module).region_dtypes(region))
+
+
+def scales_in_sight(module: Module) -> bool:
+    """Whether a scaler scales a loss in code that the file runs: not in a class or function that it only could use."""
+    for call in module.whole.near("scale").calls:
+        event, function = events(module).of(call), ir.function_of(call)
+        if event is None or event.kind != "scale":
+            continue
+        if function is None or module.is_own(call):
+            return True
+        if callers(module, function) or _is_constructed(module, function.cls):
+            return True
+    known = objects(module)
+    return any(known.may_call_library_scaler(call) for call in module.whole.near("optimizer").calls)
+
+
+def _is_constructed(module: Module, cls: ir.Class | None) -> bool:
+    """Whether something in sight makes an object of a class."""
+    return cls is not None and any(local_class(module, each.func) is cls for each in module.whole.near(cls.name).calls)
 
 
 def maybe_float16(module: Module) -> Region | None:
