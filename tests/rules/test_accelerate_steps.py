@@ -60,6 +60,14 @@ def test_plain_backward_without_a_scaler() -> None:
     assert found("loss.backward()", "optimizer.step()", precision=_BF16) == []
     assert found("loss.backward()", "optimizer.step()", precision="") == []
     assert found("loss.backward()", "optimizer.step()", prepared="model, loader") == []
+    # Another file makes the Accelerator, for a precision that may be float16.
+    made = "from parts import initialize\n" + _LOOP.replace("Accelerator(PRECISION)", "initialize(args)")
+    assert made.count("initialize(args)") == 1
+    text = made.replace("PREPARED", "model, optimizer, loader").replace(
+        "STEP", "loss.backward()\n        optimizer.step()"
+    )
+    (one,) = (each for each in check(text) if each.code == "AMP403")
+    assert (one.severity, one.message[:12]) == (Severity.WARNING, 'with "fp16" ')
     # The loss may be one of two.
     assert found("loss.backward()", *_STEP) == []
 

@@ -6,8 +6,8 @@ Finds:
 - a `loss.backward()` without `scaler.scale`, after which `scaler.unscale_` or `scaler.step` divides the gradients by
   the scale. The call of `scaler.scale` was forgotten, its result is unused, or one of several losses is not scaled;
 - a plain `loss.backward()` after `scaler.scale(loss).backward()` for the same loss;
-- a `loss.backward()` before the step of an optimizer that an `Accelerator` for float16 has prepared, if the file never
-  calls `accelerator.backward`.
+- a `loss.backward()` before the step of an optimizer that an `Accelerator` has prepared, if the file never calls
+  `accelerator.backward`, and the Accelerator is for float16, or another file creates it.
 
 amplint reports nothing if the loss may be scaled in code that amplint can't see:
 
@@ -108,7 +108,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
-    triggers=("backward & scaler & step(", "backward & unscale_", "Accelerator( & backward & step("),
+    triggers=("backward & scaler & step(", "backward & unscale_", "ccelerator & prepare & backward & step("),
     shown_by=("exception", "gradient", "update"),
 )
 

@@ -40,8 +40,8 @@ def plain_backwards(module: Module) -> Iterator[PlainBackward]:
     for prepare in owner.prepared():
         accelerator = ir.called_on(prepare, "prepare")
         how = owner.scaling(accelerator) if accelerator is not None and module.is_own(prepare) else None
-        if accelerator is None or how is None or not how.is_asked_for:
-            continue
+        if accelerator is None or how is None or not (how.is_asked_for or not owner.made(accelerator)):
+            continue  # `Accelerator()` is for float16 only where accelerate's own configuration says so
         if owner.has_no_scaler(accelerator):
             continue
         prepared = {key for each in prepare.args if (key := known.key(each.value)) is not None}
