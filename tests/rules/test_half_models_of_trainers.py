@@ -85,6 +85,7 @@ OWN = "def compile_model(model):\n    model = model.to(0)\n    return torch.comp
         ("compile_if_available", "", 1),
         ("wrap_for_ddp", "", 1),
         ("to_device", "", 1),
+        ("unwrap_model", "", 1),
         ("compile_model", OWN, 1),
         # These may give another model.
         ("quantize", "", 0),
