@@ -36,7 +36,9 @@ _OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
 _CASTS = re.compile(r"(?i)(?<!auto)(?<!broad)(?<!fore)cast|fp32|float32")
 _METHODS = {"to", "type", "type_as", "float", "double", "half", "bfloat16"}
 # What gives back the model that it gets, by its name, and what torch wraps a model in.
-_WRAPPERS = re.compile(r"(?i)compile|unwrap|parallel|ddp|distribut|(to|on)_?(device|gpu|cuda)|sync_?batch|checkpointing")
+_WRAPPERS = re.compile(
+    r"(?i)compile|unwrap|parallel|ddp|distribut|(to|on)_?(device|gpu|cuda)|sync_?batch|checkpointing"
+)
 _WRAPS = {"torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel",
           "torch.nn.parallel.DistributedDataParallel"}  # fmt: skip
 _WRAPPED = ("module", "_orig_mod")
