@@ -444,7 +444,8 @@ def save_model(state):
 
 def main(args, loader):
     model = Model()
-    print(model.scaler)
+    with torch.no_grad(), torch.autocast("cuda"):
+        print(model.net(next(loader)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     if args.resume:
         state = torch.load("last.pt")

@@ -131,19 +131,23 @@ def _surely_run_without(path: str, text: bytes, words: re.Pattern[bytes]) -> boo
     data = {each: text if each == path else _data(each) for each in {*files, path}}
     if len(data) > _MOST_FILES or None in data.values():
         return False
-    code = {each: _code(content) for each, content in data.items() if content is not None}
-    every = [*code.values()]
-    return not any(
-        _is_called(content, found, every, starts=each in starting)
-        for each, content in code.items()
-        for found in words.finditer(content)
-    )
+    for each, content in data.items():
+        if content is None or not words.search(content):
+            continue
+        code, others = _code(content), [one for other, one in data.items() if one is not None and other != each]
+        if any(_is_called(code, found, others, starts=each in starting) for found in words.finditer(code)):
+            return False
+    return True
 
 
-def _is_called(code: bytes, place: re.Match[bytes], every: list[bytes], *, starts: bool) -> bool:
+def _is_called(code: bytes, place: re.Match[bytes], others: list[bytes], *, starts: bool) -> bool:
     """Whether something may call the code around a place: a method always, but for those of a class for scalers.
 
-    `starts`: the file may be a program of its own, whose functions others can call.
+    Args:
+        code: The code of a file.
+        place: The place in it.
+        others: The texts of the program's other files.
+        starts: The file may be a program of its own, whose functions others can call.
     """
     around = _headers_round(code, place.start())
     classes = [each.name.lower() for each in around if each.kind == b"class"]
@@ -153,8 +157,8 @@ def _is_called(code: bytes, place: re.Match[bytes], every: list[bytes], *, start
         return True
     name = around[0].name
     used, own = re.compile(rb"(?<!def )(?<!\w)%s\b" % name), re.compile(rb"\bdef[ \t]+%s\b" % name)
-    read = re.compile(rb"\.%s\b" % name)
-    return any((read if each is not code and own.search(each) else used).search(each) for each in every)
+    read = re.compile(rb"\.%s\b" % name)  # where a file has such a function of its own
+    return bool(used.search(code)) or any((read if own.search(each) else used).search(each) for each in others)
 
 
 class _Header(NamedTuple):

@@ -193,7 +193,8 @@ rule = Rule(
         "GradScaler & save & optim",
         "GradScaler & heckpoint & optim",
         "timm & Scaler & load_state_dict",
-        "scaler & load_state_dict & optim",
+        ".scale( & load_state_dict & optim",
+        "autocast & load_state_dict & optim",
         "ccelerator & load_state_dict & optim",
         "ccelerator & heckpoint & optim",
         "apex & scale_loss & load_state_dict & optim",
@@ -244,15 +245,15 @@ def _of_program(module: Module) -> Iterator[Finding]:
     """
     if any(module.is_own(each.call) for usage in every_scaler_usage(module) for each in usage.makes):
         return
-    if not is_taken_nowhere(module) or not scales_in_sight(module) or not is_resumed(module):
+    saved = [each for each in _saved_in_sight(module) if _is_repeated(each, module)]
+    if not saved or not scales_in_sight(module) or not is_resumed(module) or not is_taken_nowhere(module):
         return
     if any(
         usage.methods & _BY_HAND or _is_made_again(module, usage) or _scales_no_float16(module, usage)
         for usage in scaler_usages(module)
     ):
         return
-    saved = [each for each in _saved_in_sight(module) if _is_repeated(each, module)]
-    if not saved or (not loads_in_sight(module) and all(is_last_of_all(module, each, each) for each in saved)):
+    if not loads_in_sight(module) and all(is_last_of_all(module, each, each) for each in saved):
         return
     saved = [each for each in saved if _holds_a_model(module, each)] or saved
     saved.sort(key=lambda each: _rank(module, each))
