@@ -198,7 +198,8 @@ def as_text(rules: Sequence[Rule]) -> str:
 def _page(rule: Rule) -> str:
     others = (each.value for each in Severity if each is not rule.severity)
     differs = any(re.search(_OTHERWISE.format(each), rule.doc, re.MULTILINE) for each in others)
-    likely = "; a *likely* finding is a warning" if rule.severity is Severity.ERROR else ""
+    finds_errors = rule.severity is Severity.ERROR and rule.stage is not Stage.REMOVED
+    likely = "; a *likely* finding is a warning" if finds_errors else ""
     said = [f"Severity: {rule.severity.value}{', in some cases another (see below)' if differs else ''}{likely}."]
     said.append(_state(rule))
     if rule.fixes is not None and rule.stage is not Stage.REMOVED:

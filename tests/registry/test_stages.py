@@ -128,7 +128,7 @@ class TestRenamed:
         ran, now = run(site, "rule", "HSE099", cwd=root), run(site, "rule", "HSE101", cwd=root)
         assert (ran.out, ran.err) == (now.out, f"amplint: warning: {RENAMED}\n")
         said = "On by default. Fixes: unsafe. Formerly HSE099, nailed-down. Of the plugin house 1.0."
-        assert f"\nSeverity: error. {said}\n" in now.out
+        assert f"\nSeverity: error; a *likely* finding is a warning. {said}\n" in now.out
         assert now.err == ""
 
     def test_another_plugins_code(self, tmp_path: Path, project: Write) -> None:
@@ -160,7 +160,8 @@ class TestPreview:
 
     def test_its_page(self, site: Path, project: Write) -> None:
         page = run(site, "rule", "HSE102", cwd=project({})).out
-        assert "\nSeverity: error. In preview: it needs `preview = true`. Fixes: unsafe." in page
+        said = "In preview: it needs `preview = true`. Fixes: unsafe."
+        assert f"\nSeverity: error; a *likely* finding is a warning. {said}" in page
 
 
 class TestDeprecated:

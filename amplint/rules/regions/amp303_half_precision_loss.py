@@ -131,8 +131,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{loss}, because it is outside the autocast region on {region}: {effect}; compute the loss inside the "
-            "region",
+            f"{loss}, as it is outside the autocast region on {region}: {effect}; compute the loss inside the region",
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if scaled else Severity.WARNING,

@@ -65,7 +65,10 @@ def is_rehearsal(module: Module, backward: ir.Node) -> bool:
 
 def is_demo(module: Module, backward: ir.Node) -> bool:
     """Whether a script or a cell of a notebook steps just once, on random data: to show something, not to train."""
-    return ir.function_of(backward) is None and not loops_round(backward) and is_rehearsal(module, backward)
+    if ir.function_of(backward) is not None or loops_round(backward):
+        return False
+    shown = any(each.entered for each in trained(module) if ir.function_of(each.event.call) is None)
+    return shown and is_rehearsal(module, backward)
 
 
 def is_measured(module: Module, backward: ir.Node) -> bool:
