@@ -200,8 +200,8 @@ def _page(rule: Rule) -> str:
     differs = any(re.search(_OTHERWISE.format(each), rule.doc, re.MULTILINE) for each in others)
     finds_errors = rule.severity is Severity.ERROR and rule.stage is not Stage.REMOVED
     likely = "; a *likely* finding is a warning" if finds_errors else ""
-    said = [f"Severity: {rule.severity.value}{', in some cases another (see below)' if differs else ''}{likely}."]
-    said.append(_state(rule))
+    other = ", in some cases another (see below)" if differs else ""
+    said = [f"Severity: {rule.severity.value}{other}{likely}.", _state(rule)]
     if rule.fixes is not None and rule.stage is not Stage.REMOVED:
         said.append(f"Fixes: {fix_words(rule) or 'none'}.")
     if rule.formerly:

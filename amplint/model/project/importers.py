@@ -102,12 +102,21 @@ def surely_lack(filename: str, words: re.Pattern[bytes]) -> bool:
 
 @question
 def _surely_lack(path: str, words: re.Pattern[bytes]) -> bool:
+    others = _others(path)
+    return others is not None and not any(has_words(each, words) for each in others.values())
+
+
+def _others(path: str) -> dict[str, bytes] | None:
+    """The other files of the programs that a file is a part of, with their texts; None if not all can be read.
+
+    Of a notebook they are those of its whole project.
+    """
     of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
-        return False
+        return None
     files = programs_of(path) if path.endswith(".py") else python_files(root_of(os.path.dirname(path)))
-    data = [_data(each) for each in files if each != path]
-    return len(data) <= _MOST_FILES and all(each is not None and not has_words(each, words) for each in data)
+    data = {each: text for each in files if each != path and (text := _data(each)) is not None}
+    return data if len(data) == len({*files} - {path}) <= _MOST_FILES else None
 
 
 def surely_run_without(filename: str, text: str, words: re.Pattern[bytes]) -> bool:
@@ -123,20 +132,15 @@ def surely_run_without(filename: str, text: str, words: re.Pattern[bytes]) -> bo
 
 @question
 def _surely_run_without(path: str, text: bytes, words: re.Pattern[bytes]) -> bool:
-    of_project(root_of(os.path.dirname(path)))
-    if not is_file(path):
-        return not has_words(text, words)
-    files = programs_of(path) if path.endswith(".py") else python_files(root_of(os.path.dirname(path)))
-    starting = _importing(path)
-    data = {each: text if each == path else _data(each) for each in {*files, path}}
-    if len(data) > _MOST_FILES or None in data.values():
+    others, starting = _others(path), _importing(path)
+    if others is None:
         return False
+    data = {path: text, **others}
     for each, content in data.items():
-        if content is None or not words.search(content):
-            continue
-        code, others = _code(content), [one for other, one in data.items() if one is not None and other != each]
-        if any(_is_called(code, found, others, starts=each in starting) for found in words.finditer(code)):
-            return False
+        if words.search(content):
+            code, rest = _code(content), [one for other, one in data.items() if other != each]
+            if any(_is_called(code, found, rest, starts=each in starting) for found in words.finditer(code)):
+                return False
     return True
 
 

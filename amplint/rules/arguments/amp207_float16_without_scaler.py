@@ -155,10 +155,10 @@ def check(module: Module) -> Iterator[Finding]:
     yield from _of_apex(module)
     yield from _of_accelerators(module)
     plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
+    of_losses = {found.region for found in loss_regions(module)} if plain else set()  # AMP310: no float16 there
     for each in plain:
         if _may_scale(module, each):
             continue
-        of_losses = {found.region for found in loss_regions(module)}  # nothing runs in float16, as AMP310 says
         entered = [one for one in each.entered if one.at not in of_losses]
         finding = next(filter(None, (_judge(module, each, one) for one in entered)), None)
         if finding is not None:

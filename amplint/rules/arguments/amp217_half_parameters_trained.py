@@ -89,7 +89,7 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.registry.rule import Rule
-from amplint.rules.shared.default_values import number_by_default
+from amplint.rules.shared.default_values import number_or_default
 from amplint.rules.shared.enabled_flags import comes_before
 from amplint.rules.shared.framework_scalers import framework_scalers
 from amplint.rules.shared.half_models import (
@@ -297,8 +297,7 @@ def _consequence(module: Module, dtype: str, made: ir.Call | None, *, is_sure: b
         confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
         return happens, confidence, "keep float32 parameters, and use autocast with a GradScaler"
     rate = _rate(made) if made is not None else None
-    kind = number(module, rate)
-    most = kind.value if kind is not None and kind.value is not None else number_by_default(module, rate)
+    most = number_or_default(module, rate)
     adaptive = made is not None and bool(_ADAPTIVE.search(ir.last_name(made.func)))
     happens, is_small = f"updates below about {_LEAST[dtype]} of a weight are rounded away", False
     if adaptive and most is not None and most <= _SMALL_RATE:

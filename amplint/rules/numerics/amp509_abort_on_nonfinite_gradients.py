@@ -220,9 +220,7 @@ def _runs_step(module: Module, call: ir.Call) -> bool:
         for flow, reached in scaler_calls(module, "scale")
         if not is_handled(module, reached.event.call, RuntimeError)
     ]
-    if _is_conditional(module, call) or is_caught(module, call):
-        return False
-    if function is not None and _ON_DEMAND.search(function.name):
+    if _is_on_demand(module, call):
         return False
     if isinstance(call.parent, ir.With):
         body = call.parent.body
@@ -238,6 +236,13 @@ def _are_of_one_class(function: ir.Function, call: ir.Value) -> bool:
     """Whether a call stands in a method of the class whose method a function is."""
     other = ir.function_of(call)
     return function.cls is not None and other is not None and other.cls is function.cls
+
+
+def _is_on_demand(module: Module, call: ir.Call) -> bool:
+    """Whether a condition or the function's name says that a call is for a search, or what it raises is caught."""
+    function = ir.function_of(call)
+    named = function is not None and bool(_ON_DEMAND.search(function.name))
+    return named or _is_conditional(module, call) or is_caught(module, call)
 
 
 def _is_conditional(module: Module, call: ir.Call) -> bool:
@@ -256,9 +261,7 @@ def _trainer_after(module: Module, call: ir.Call) -> Setup | None:
     that follows.
     """
     function = ir.function_of(call)
-    if isinstance(call.parent, ir.With) or _is_conditional(module, call) or _is_switched_off(module, call):
-        return None
-    if is_caught(module, call) or (function is not None and _ON_DEMAND.search(function.name)):
+    if isinstance(call.parent, ir.With) or _is_on_demand(module, call) or _is_switched_off(module, call):
         return None
     found = (each for each in setups(module) if each.what == "Trainer" and each.scales(module))
     return next((each for each in found if function is None or ir.function_of(each.call) is function), None)

@@ -84,7 +84,7 @@ from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import said, turning
 from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.half_ops import met, shown
-from amplint.rules.shared.loss_regions import HARMLESS, loss_regions, multiplies
+from amplint.rules.shared.loss_regions import HARMLESS, VIEWS, loss_regions, multiplies
 from amplint.rules.shared.overwritten_results import overwritten_in
 from amplint.rules.shared.past_forward import past_forward
 from amplint.rules.shared.scaler_order import receiver
@@ -107,9 +107,6 @@ rule = Rule(
     not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,
 )
-
-# What gives the same tensor in another shape or dtype.
-_VIEWS = ("view", "reshape", "squeeze", "flatten", "float", "half", "bfloat16")
 
 
 @rule.check
@@ -301,7 +298,7 @@ def _forward(module: Module, region: ir.With, seen: Seen) -> ir.Call | None:
 
 
 def _is_view(call: ir.Call) -> bool:
-    return isinstance(call.func, ir.Attribute) and call.func.attr in _VIEWS
+    return isinstance(call.func, ir.Attribute) and call.func.attr in VIEWS
 
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.call_sites import passed
 from amplint.model.flow.path_conditions import truth_of
 from amplint.model.inference.formulas import TRUE
+from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import Leaf, asked, option_read, parameter_read, values_of
 from amplint.model.syntax import ir
@@ -14,6 +15,12 @@ from amplint.model.syntax.operators import COMPARES
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+
+def number_or_default(module: Module, value: ir.Value | None) -> float | None:
+    """The number that a value is, or is by default; None where the file shows neither."""
+    kind = number(module, value)
+    return kind.value if kind is not None and kind.value is not None else number_by_default(module, value)
 
 
 def number_by_default(module: Module, value: ir.Value | None) -> float | None:

@@ -43,7 +43,7 @@ _CRITERION = re.compile(r"(?i)loss|criterion|criteria")
 _AMP = re.compile(r"(?i)(^|_)amp(_|$)|autocast|mixed|precision|(fp|bf|float)16|(^|_)half(_|$)")
 _NETWORK = re.compile(r"(?i)percep|lpips|vgg|feature|content|style|dis|adv|gan|critic|teacher|model|net|embed|ident")
 # What gives the same tensor in another shape or dtype.
-_VIEWS = ("view", "reshape", "squeeze", "flatten", "float", "half", "bfloat16", "to")
+VIEWS = ("view", "reshape", "squeeze", "flatten", "float", "half", "bfloat16")
 _FOLLOW = 3
 
 
@@ -227,7 +227,7 @@ def _forward_in(module: Module, value: ir.Value) -> ir.Call | None:
     """The call of a model whose result a value is, perhaps in another shape or dtype, or from a function of the file
     that runs the model.
     """
-    while (base := ir.called_on(value, *_VIEWS)) is not None:
+    while (base := ir.called_on(value, *VIEWS, "to")) is not None:
         value = base
     if not isinstance(value, ir.Call):
         return None

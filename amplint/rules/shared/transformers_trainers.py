@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import names_of
 from amplint.model.calls.external_calls import ancestors, local_class
-from amplint.model.inference.numbers import number
 from amplint.model.syntax import ir
-from amplint.rules.shared.default_values import number_by_default
+from amplint.rules.shared.default_values import number_or_default
 from amplint.rules.shared.framework_releases import is_class_of
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 FLOAT16 = "fp16"  # the argument that asks for it
 _LIBRARIES, _TRL = ("transformers",), ("trl",)
+_TRAINERS = ("Trainer", "Seq2SeqTrainer")
 # The Trainers of TRL, and their arguments with the default learning rates of release 0.24; that of transformers.
 _OF_TRL = ("DPOTrainer", "GRPOTrainer", "KTOTrainer", "RewardTrainer", "SFTTrainer")
 _RATES = {"DPOConfig": 1e-6, "GRPOConfig": 1e-6, "KTOConfig": 1e-6, "RewardConfig": 1e-4, "SFTConfig": 2e-5}
@@ -45,10 +45,7 @@ class Trainer(NamedTuple):
 def trainers(module: Module) -> Iterator[Trainer]:
     """The Trainers that a file creates, also of a class of the project that trains as transformers' does."""
     own = [name for cls in _classes(module) for name in names_of(module, cls)]
-    words = (
-        *module.words("transformers.*Trainer"),
-        *(word for name in _OF_TRL for word in module.words(f"trl.*{name}")),
-    )
+    words = module.words("transformers.*Trainer", *(f"trl.*{name}" for name in _OF_TRL))
     for call in module.own.near(*words, *own).calls:
         if _is_trainer(module, call.func):
             given = dict(zip(("model", "args"), call.positional, strict=False))
@@ -66,7 +63,7 @@ def _classes(module: Module) -> Iterator[ir.Class]:
 
 def _is_trainer(module: Module, func: ir.Value, depth: int = _DEEP) -> bool:
     """Whether a class is a Trainer, or one of TRL's, or inherits one and replaces nothing of what trains."""
-    if is_class_of(module, func, _LIBRARIES, "Trainer", "Seq2SeqTrainer") or is_class_of(module, func, _TRL, *_OF_TRL):
+    if is_class_of(module, func, _LIBRARIES, *_TRAINERS) or is_class_of(module, func, _TRL, *_OF_TRL):
         return True
     cls = local_class(module, func) if depth else None
     if cls is None or len(cls.bases) != 1 or not _is_trainer(module, cls.bases[0].value, depth - 1):
@@ -81,7 +78,7 @@ def is_in_trainer(module: Module, node: ir.Node) -> bool:
     cls = function.cls if function is not None else None
     family = (cls, *ancestors(module, cls)) if cls is not None else ()
     bases = (base.value for each in family for base in each.bases)
-    return any(is_class_of(module, base, _LIBRARIES, "Trainer", "Seq2SeqTrainer") for base in bases)
+    return any(is_class_of(module, base, _LIBRARIES, *_TRAINERS) for base in bases)
 
 
 def makes_arguments(module: Module, call: ir.Call) -> bool:
@@ -96,8 +93,7 @@ def learning_rate(module: Module, made: ir.Call) -> float | None:
     given = made.keyword("learning_rate")
     if given is None:
         return None if made.unpacks("**") else _RATES.get(ir.last_name(made.func), _RATE)
-    kind = number(module, given)
-    return kind.value if kind is not None and kind.value is not None else number_by_default(module, given)
+    return number_or_default(module, given)
 
 
 def has_engine(made: ir.Value) -> bool:

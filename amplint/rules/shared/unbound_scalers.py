@@ -23,7 +23,7 @@ from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALER_METHODS, SCALERS
 from amplint.rules.shared.enabled_flags import can_be_float16, said, turning
-from amplint.rules.shared.finite_checks import is_handled
+from amplint.rules.shared.finite_checks import is_handled, stands_in
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class UnboundUse(NamedTuple):
     @property
     def is_by_amp(self) -> bool:
         """Whether the test is called like one of AMP: the scaler is to be disabled where it comes out otherwise."""
-        return self.test is not None and speaks_of_amp(self.test)
+        names = [ir.last_name(each) for each in ir.walk_values(self.test)] if self.test is not None else []
+        return any(_FOR_AMP.search(each) or "32" in each for each in names)
 
 
 def unbound_uses(module: Module) -> Iterator[UnboundUse]:
@@ -141,20 +142,7 @@ def _without(module: Module, target: ir.Name, call: ir.Call) -> Iterator[Unbound
 
 def _after(statement: ir.If, made: ir.Value, use: ir.Name | ir.Attribute, missing: Missing) -> UnboundUse:
     """A read of what one arm of an `if` makes."""
-    return UnboundUse(use, missing, statement.test, "", holds=_is_in(made, statement.then))
-
-
-def _is_in(value: ir.Value, block: ir.Block) -> bool:
-    return any(each.block is block for each in upwards(ir.statement_of(value)))
-
-
-def speaks_of_amp(test: ir.Value) -> bool:
-    """Whether a test reads a setting that is called like one of AMP."""
-    return any(
-        _FOR_AMP.search(ir.last_name(each)) or "32" in ir.last_name(each)
-        for each in ir.walk_values(test)
-        if isinstance(each, (ir.Name, ir.Attribute, ir.Call))
-    )
+    return UnboundUse(use, missing, statement.test, "", holds=stands_in(made, statement.then))
 
 
 def _place(binding: ir.Binding) -> int:
