@@ -67,4 +67,12 @@ def test_gradients_are_divided_again(before: str, after: str) -> None:
     ],
 )
 def test_gradients_are_divided_once(before: str, after: str) -> None:
-    assert not [each for each in found(before, after) if "again" in each]
+    assert not [each for each in found(before, after) if "a second time" in each]
+
+
+def test_a_divisor_that_is_the_scale_on_one_path_alone() -> None:
+    otherwise = "if clip:\n    scale = scaler.get_scale()\nelse:\n    scale = 1024.0"
+    (message,) = found(f"{UNSCALED}\n{otherwise}\nlog({NORM} / scale)")
+    assert message.startswith("with the divisor of line 15, gradients are divided by the loss scale a second time: `")
+    assert message.endswith("; make the divisor 1 there")
+    assert len(message) <= 200

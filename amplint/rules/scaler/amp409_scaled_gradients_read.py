@@ -155,10 +155,14 @@ def check(module: Module) -> Iterator[Finding]:
             confidence=Confidence.LIKELY if not change and reads_scale(module, reached.event.call) else None,
         )
     for twice in divided_twice(module):
+        where, do = "", "remove this division"
+        if twice.one_of is not None:
+            where = f"with the divisor of {module.line(twice.one_of)}, "
+            do = "make the divisor 1 there"
         yield rule.finding(
             module.span(twice.place),
-            f"gradients are divided by the loss scale a second time: `{module.on_one_line(twice.first)}` on "
-            f"{module.line(twice.first)} already divided them, and the result is far too small; remove this division",
+            f"{where}gradients are divided by the loss scale a second time: `{module.on_one_line(twice.first)}` on "
+            f"{module.line(twice.first)} already divided them, and the result is far too small; {do}",
             withheld="amplint can't tell which other code uses the result; remove the division by hand",
             severity=Severity.ERROR if twice.changes else Severity.WARNING,
         )

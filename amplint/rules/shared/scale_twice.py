@@ -24,11 +24,15 @@ _MAKES_NEW = ("zero_grad", "backward")
 
 
 class DividedTwice(NamedTuple):
-    """A division of gradients by the scale, the call that divided them first, and whether the gradients change."""
+    """A division of gradients by the scale, the call that divided them first, and whether the gradients change.
+
+    `one_of` is the read of the scale if the divisor is a variable that is something else on other paths.
+    """
 
     place: ir.Value
     first: ir.Call
     changes: bool
+    one_of: ir.Attribute | None
 
 
 class _Division(NamedTuple):
@@ -54,7 +58,8 @@ def divided_twice(module: Module) -> Iterator[DividedTwice]:
                 continue
             first = next(_before(module, calls, each, scale), None)
             if first is not None:
-                yield DividedTwice(each.place, first, each.changes)
+                one_of = scale if _is_something_else(module, each, _FOLLOW) else None
+                yield DividedTwice(each.place, first, each.changes, one_of)
 
 
 def _is_read(module: Module, value: ir.Value) -> bool:
@@ -93,6 +98,15 @@ def _scale(module: Module, value: ir.Value, inverse: bool, depth: int) -> ir.Att
     given = [each.value for each in module.names.bindings(value) if isinstance(each, Assigned)]
     found = [_scale(module, each, inverse, depth - 1) for each in given]
     return next((each for each in found if each is not None), None)
+
+
+def _is_something_else(module: Module, division: _Division, depth: int) -> bool:
+    """Whether the divisor is a variable that doesn't hold the scale on some path."""
+    name = division.divisor
+    if not isinstance(name, ir.Name):
+        return False
+    given = [each.value for each in module.names.bindings(name) if isinstance(each, Assigned)]
+    return any(_scale(module, each, division.inverse, depth) is None for each in given)
 
 
 def _is_of_gradients(module: Module, value: ir.Value, depth: int) -> bool:
