@@ -162,7 +162,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(twice.place),
             f"{where}gradients are divided by the loss scale a second time: `{module.on_one_line(twice.first)}` on "
-            f"{module.line(twice.first)} already divided them, and the result is far too small; {do}",
+            f"{module.line(twice.first)} already divided them, so they are far too small; {do}",
             withheld="amplint can't tell which other code uses the result; remove the division by hand",
             severity=Severity.ERROR if twice.changes else Severity.WARNING,
         )
