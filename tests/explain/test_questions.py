@@ -9,6 +9,7 @@ from amplint.explain.languages import english
 from amplint.explain.messages import known
 from amplint.explain.ranking import NOTHING
 from amplint.explain.search import find
+from tests import some
 from tests.explaining import ids
 from tests.explaining.labelled import labelled
 
@@ -18,8 +19,9 @@ _MISSED = 0.03
 
 def test_what_is_asked() -> None:
     """What it was taught it knows, if not each single text of it, and nothing of what it does not know."""
-    missed = [each for each in labelled() if each.kind not in (ids(each.text, asked=True) or [NOTHING])]
-    assert len(missed) <= _MISSED * len(labelled()), missed
+    texts = some(labelled(), len(labelled()) // 4)
+    missed = [each for each in texts if each.kind not in (ids(each.text, asked=True) or [NOTHING])]
+    assert len(missed) <= _MISSED * len(texts), missed
     assert not [each for each in missed if each.kind == NOTHING]
 
 
