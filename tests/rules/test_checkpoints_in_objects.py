@@ -270,3 +270,79 @@ def test_a_class_gives_the_state_of_its_optimizer_alone() -> None:
 @pytest.mark.parametrize("text", [SAVES_BOTH, NEVER_LOADS, SAVED_BY_THE_CALLER])
 def test_a_class_gives_both_states_or_is_never_loaded(text: str) -> None:
     assert "AMP413" not in {each.code for each in amplint.check(text, "train.py")}
+
+
+SAVES_A_WHOLE = """\
+import collections
+import dataclasses
+
+import torch
+
+Snapshot = collections.namedtuple("Snapshot", ["model", "optimizer", "epoch"])
+
+
+@dataclasses.dataclass
+class Kept:
+    model: dict
+    optimizer: dict
+    epoch: int
+
+
+class Trainer:
+    def __init__(self, model, path):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+        self.scaler = torch.amp.GradScaler("cuda")
+        saved = torch.load(path)
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+
+    def train(self, loader):
+        for epoch in range(10):
+            for x, y in loader:
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = torch.nn.functional.cross_entropy(self.model(x), y)
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+                self.optimizer.zero_grad()
+            self.save(epoch)
+
+    def save(self, epoch):
+        SAVE
+"""
+BOTH = "self.model.state_dict(), self.optimizer.state_dict()"
+IN_A_DICT = '{"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}'
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        f"state = Snapshot({BOTH}, epoch)\ntorch.save(state._asdict(), 'last.pt')",
+        f"torch.save(Snapshot({BOTH}, epoch)._asdict(), 'last.pt')",
+        f"state = Kept({BOTH}, epoch)\ntorch.save(dataclasses.asdict(state), 'last.pt')",
+        f"state = Kept({BOTH}, epoch)\ntorch.save(state.__dict__, 'last.pt')",
+        f"state = Kept({BOTH}, epoch)\ntorch.save(vars(state), 'last.pt')",
+        f"self.state = {IN_A_DICT}\ntorch.save(self.state, 'last.pt')",
+        f"state = {IN_A_DICT}\ntorch.save(state.copy(), 'last.pt')",
+    ],
+)
+def test_states_in_an_object_that_is_saved_as_a_whole(save: str) -> None:
+    text = SAVES_A_WHOLE.replace("SAVE", save.replace("\n", "\n        "))
+    (found,) = (each for each in amplint.check(text, "train.py") if each.code == "AMP413")
+    assert found.message.startswith("the checkpoint has the optimizer's state but not the scaler's: ")
+    assert found.location.row == text[: text.index("self.optimizer.state_dict()")].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        f"self.state = {IN_A_DICT}\nself.state['scaler'] = self.scaler.state_dict()\ntorch.save(self.state, 'last.pt')",
+        f"state = Kept({BOTH}, epoch)\ncomplete(self, state)\ntorch.save(vars(state), 'last.pt')",
+        f"self.state = {IN_A_DICT}\ncomplete(self.state)\ntorch.save(self.state, 'last.pt')",
+        f"state = Snapshot({BOTH}, epoch)\nprint(state._asdict())",
+    ],
+)
+def test_states_in_an_object_that_another_adds_to_or_nobody_saves(save: str) -> None:
+    text = SAVES_A_WHOLE.replace("SAVE", save.replace("\n", "\n        "))
+    assert "but not the scaler's" not in " ".join(each.message for each in amplint.check(text, "train.py"))

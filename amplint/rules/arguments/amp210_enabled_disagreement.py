@@ -19,6 +19,7 @@ A finding is an error, except in these cases:
 | only the device enables the scaler, or amplint can't see how the optimizer steps | is a `likely` warning |
 | the scaler is a parameter that is None, and no visible call passes a scaler | is a note, and a suspicion |
 | the scaler is an attribute of a parameter | is a note, and a suspicion |
+| the region has a flag of its own, and the scaler or its branch another condition | is a note, and a suspicion |
 | only a precision that the code never names is wrong, such as "tf32" | is a note, and a suspicion |
 
 amplint reports nothing:
@@ -199,9 +200,27 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         f"{_when(what)} in float16 while the scaler on {line} is {off}",
         fix=offered,
         withheld=withheld,
-        severity=_severity(module, found),
-        confidence=Confidence.LIKELY if connected else None,
+        severity=Severity.NOTE if _may_go_together(module, region, on) else _severity(module, found),
+        confidence=Confidence.SUSPICION
+        if _may_go_together(module, region, on)
+        else Confidence.LIKELY
+        if connected
+        else None,
     )
+
+
+def _may_go_together(module: Module, region: Formula, other: Formula) -> bool:
+    """Whether a region is on by a flag that what else decides may have set, or ask about: nothing shows that both come
+    out as a world has it. A region that is always on, or by the device, the scaler or a dtype alone, is in plain sight.
+    """
+    shared = other.subjects()
+    flags = [
+        term
+        for term in region.facts() - ON_CUDA.facts()
+        if term.compared is None and term.op not in (Op.ON, Op.PRESENT, Op.ENABLED) and term.subject not in shared
+    ]
+    hangs_on = other.facts() - region.facts()
+    return bool(flags and hangs_on) and not independent(module, region, other)
 
 
 def _is_of_device(on: Formula) -> bool:
@@ -229,7 +248,11 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     region = both(runs, arm)
     if given and all(_has_scaler(module, each, region) for each in given):
         return None
-    unseen = (bool(given) and all(_comes_from_elsewhere(module, each) for each in given)) or _is_unnamed(world)
+    unseen = (
+        (bool(given) and all(_comes_from_elsewhere(module, each) for each in given))
+        or _is_unnamed(world)
+        or _may_go_together(module, runs, arm)
+    )
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
     compared = {each.compared for each in arm.facts()} - {None}
     same = (fact(each) for each in runs.facts() if each.compared in compared)  # what else one setting is compared with

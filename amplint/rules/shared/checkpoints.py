@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # Gives a model's state, and the optimizer's.
 _MODELS_TOO = "torch.distributed.checkpoint.state_dict.get_state_dict"
 _OF_MODULES = {"state_dict"}  # each has it, by whatever class
+# What gives all that an object holds: of a named tuple, a dataclass, a dict.
+_WHOLE = {"_asdict", "__dict__", "copy", "to_dict", "as_dict", "asdict"}
+_COPIES = ("dataclasses.asdict", "dataclasses.replace", "copy.copy", "copy.deepcopy")
 _HOOK = re.compile(r"(?i)^_?(on|pre|post|before|after)_|hook|callback")
 
 
@@ -317,6 +320,8 @@ def _saved_as(module: Module, target: ir.Value, seen: set[object]) -> ir.Call | 
     first = target.id if isinstance(target, ir.Name) and target.bound else 0  # before, the name is another value's
     while isinstance(target, ir.Subscript):
         target = target.base
+    if isinstance(target, ir.Attribute):
+        return _saved_attribute(module, target, seen)
     if not isinstance(target, ir.Name):
         return None
     variable = target.scope.home(target.name), target.name
@@ -329,15 +334,40 @@ def _saved_as(module: Module, target: ir.Value, seen: set[object]) -> ir.Call | 
     return _first(saved_by(module, each, seen) for each in reads)
 
 
+def _saved_attribute(module: Module, target: ir.Attribute, seen: set[object]) -> ir.Call | None:
+    """The same, of what is assigned to an attribute: `self.state = {...}`, then `torch.save(self.state, path)`."""
+    known = objects(module)
+    key = known.key(target)
+    if key is None or key in seen:
+        return None
+    seen.add(key)
+    read = [
+        each
+        for each in known.with_key(module.whole.near(target.attr), key)
+        if each is not target and _is_whole(each)
+    ]
+    if any(isinstance(each.parent, ir.Call) and _adds(module, each, each.parent) for each in read):
+        return None
+    return _first(saved_by(module, each, seen) for each in read)
+
+
 def _reads(module: Module, home: Scope | None, name: str) -> list[ir.Name]:
     """The reads of a whole variable, not of its items and attributes."""
-    return [each for each in reads(module, home, name) if not isinstance(each.parent, (ir.Attribute, ir.Subscript))]
+    return [each for each in reads(module, home, name) if _is_whole(each)]
+
+
+def _is_whole(value: ir.Value) -> bool:
+    """Whether a value is read as a whole, and not one of its items or attributes."""
+    up = value.parent
+    if isinstance(up, ir.Attribute):
+        return up.attr in _WHOLE
+    return not isinstance(up, ir.Subscript)
 
 
 def _adds(module: Module, value: ir.Value, call: ir.Call) -> bool:
     """Whether a call that is given a checkpoint may add to it, out of sight."""
     name = ir.last_name(call.func)
-    if call.func is value or any(each.startswith("builtins.") for each in module.names.of(call.func)):
+    if call.func is value or any(each.startswith(("builtins.", *_COPIES)) for each in module.names.of(call.func)):
         return False
     return bool(_HOOK.search(name)) or not (SAVES.search(name) or function_named(module, name))
 

@@ -46,7 +46,10 @@ def _loads_in_sight(module: Module) -> list[ir.Call]:
     return [
         call
         for call, of, value in loads
-        if not _from_memory(module, value) and not is_of_none(module, of) and not goes_back(module, call)
+        if not _from_memory(module, value)
+        and not is_of_none(module, of)
+        and not goes_back(module, call)
+        and not _is_over(module, call, _UP)
     ]
 
 
@@ -57,6 +60,16 @@ def goes_back(module: Module, load: ir.Call) -> bool:
         and not starts_anew(module, loop)
         for loop in loops_round(load)
     )
+
+
+def _is_over(module: Module, node: ir.Node, up: int) -> bool:
+    """Whether training is over where a state is loaded, in its function or wherever that is called: the best model is
+    taken for a test.
+    """
+    if _is_behind_training(node):
+        return True
+    sites = callers(module, ir.function_of(node)) if up else []
+    return bool(sites) and all(_is_over(module, each, up - 1) for each in sites)
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
