@@ -529,3 +529,12 @@ def test_a_variable_that_one_branch_sets_and_code_after_both_reads(old: str, new
     told = [each for each in amplint.check(SET_APART.replace(old, new, 1), "train.py") if "sets `part`" in each.message]
     assert [each.confidence.value for each in told] == ["likely"] * count
     assert all("only the branch without autocast sets `part`, on line 14" in each.message for each in told)
+
+
+def test_a_chain_of_branches_is_compared_by_its_own_branches() -> None:
+    chain = SET_APART.replace(
+        "        if args.use_amp:", "        if args.evaluate:\n            loss = criterion(model(x), y)\n        elif args.use_amp:", 1
+    ).replace("            loss = criterion(model(x), y)\n            scaler", "XX", 0)
+    both = chain.replace("                loss = criterion(", "                part = loss = criterion(", 1)
+    assert [each.message for each in amplint.check(chain, "train.py") if "sets `part`" in each.message]
+    assert not [each.message for each in amplint.check(both, "train.py") if "sets `part`" in each.message]

@@ -144,3 +144,52 @@ def test_a_scaler_that_is_none_without_cuda() -> None:
     # Nobody trains this program without.
     text = CLASS.replace("config.amp", "torch.cuda.is_available()").replace("LOAD", "pass")
     assert not found(text.replace("SAVE", "torch.save(self.scaler.state_dict(), path)"))
+
+
+MADE_BY_A_HELPER = """\
+import torch
+
+
+def make(device="cuda"):
+    if hasattr(torch.amp, "GradScaler"):
+        try:
+            return torch.amp.GradScaler(device)
+        except Exception:
+            pass
+    if hasattr(torch.cuda.amp, "GradScaler"):
+        return torch.cuda.amp.GradScaler()
+    return None
+
+
+def save(path, model, scaler):
+    torch.save({"model": model.state_dict(), "scaler": STATE}, path)
+
+
+def train(model, loader, use_amp=True, dtype="fp16"):
+    optimizer = torch.optim.AdamW(model.parameters())
+    scaler = make() if use_amp and dtype.lower() in ("fp16", "float16") else None
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16, enabled=scaler is not None):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        if scaler is not None:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        optimizer.zero_grad()
+    save("last.pt", model, scaler)
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "count"),
+    [
+        ("scaler.state_dict() if scaler is not None else None", 0),
+        ("None if scaler is None else scaler.state_dict()", 0),
+        ("scaler.state_dict() if scaler and path else None", 0),
+        ("scaler and scaler.state_dict()", 0),
+        ("scaler.state_dict()", 1),
+        ("scaler.state_dict() if path is not None else None", 1),
+    ],
+)
+def test_a_test_of_the_scaler_itself_decides(state: str, count: int) -> None:
+    assert len(found(MADE_BY_A_HELPER.replace("STATE", state))) == count

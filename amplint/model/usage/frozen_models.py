@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 # Functions that set `requires_grad` of all parameters of the models that they are given, as they are called in GANs.
 _SETTERS = ("set_requires_grad", "requires_grad", "toggle_grad", "set_grad")
+
+
+# Functions and methods that have some parameters trained, by their names, in a model that was frozen before.
+_UNFREEZES = re.compile(r"(?i)unfreeze|lora|adapter|peft|trainable")
 
 
 class Setting(NamedTuple):
@@ -39,6 +44,9 @@ def _frozen_at(module: Module, node: ir.Node) -> frozenset[str]:
     for each in settings:
         if each.statement.id < node.id and ir.function_of(each.statement) is ir.function_of(node):
             last[each.model] = each
+            if each.on is not False:  # a part of it is trained again
+                whole = (key for key in last if each.model.startswith(f"{key}."))
+                last |= {key: each._replace(model=key, on=None) for key in whole}
     return frozenset(key for key, each in last.items() if each.on is False and dominates(each.statement, node))
 
 
@@ -48,14 +56,28 @@ def _settings(module: Module) -> list[Setting]:
     found = []
     for statement in module.whole.near("requires_grad", "requires_grad_", *_SETTERS).statements:
         if isinstance(statement, ir.For):
-            on = _set_in(statement.body)
+            on = _set_in(statement.body) or ([None] if _sets_some(statement.body) else [])
             found += [Setting(statement, key, on[0]) for key in known.parameters_roots(statement.iter) if on]
         elif isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
             for value in _set_by(statement.value):
                 key, given = known.key(value), statement.value.positional
                 if key is not None:
                     found.append(Setting(statement, key, _literal(given[-1] if given else None)))
+    for call in module.whole.near(_UNFREEZES).calls:
+        for value in (*call.positional, *([call.func.base] if isinstance(call.func, ir.Attribute) else [])):
+            if _UNFREEZES.search(ir.last_name(call.func)) and (key := known.key(value)) is not None:
+                found.append(Setting(ir.statement_of(call), key, None))
     return sorted(found, key=lambda each: each.statement.id)
+
+
+def _sets_some(body: ir.Block) -> bool:
+    """Whether a suite may set `requires_grad` of some parameters to anything but False."""
+    for each in ir.walk_statements(body, into=False):
+        if isinstance(each, ir.Assign) and any(ir.last_name(target) == "requires_grad" for target in each.targets):
+            if _literal(each.value) is not False:
+                return True
+    calls = (each for each in ir.calls_below(body) if ir.called_on(each, "requires_grad_") is not None)
+    return any(not each.positional or _literal(each.positional[0]) is not False for each in calls)
 
 
 def _set_by(call: ir.Call) -> list[ir.Value]:

@@ -342,9 +342,7 @@ def _saved_attribute(module: Module, target: ir.Attribute, seen: set[object]) ->
         return None
     seen.add(key)
     read = [
-        each
-        for each in known.with_key(module.whole.near(target.attr), key)
-        if each is not target and _is_whole(each)
+        each for each in known.with_key(module.whole.near(target.attr), key) if each is not target and _is_whole(each)
     ]
     if any(isinstance(each.parent, ir.Call) and _adds(module, each, each.parent) for each in read):
         return None

@@ -164,7 +164,7 @@ def set_apart(module: Module) -> list[SetApart]:
         if not module.is_own(statement) or isinstance(statement.parent, ir.Try):
             continue
         for own, other in ((cast, plain), (plain, cast)):
-            if block_leaves(own.block) or block_leaves(other.block):
+            if block_leaves(own.block) or block_leaves(other.block) or _goes_on(own.block) or _goes_on(other.block):
                 continue
             names = _names_set(own.block)
             alone = [names[each] for each in names.keys() - _names_set(other.block).keys()]
@@ -172,6 +172,11 @@ def set_apart(module: Module) -> list[SetApart]:
             read = [SetApart(use, binding, own is cast) for use, binding in uses if use is not None]
             found += sorted(read, key=lambda each: each.use.id)[:1]  # it raises there
     return found
+
+
+def _goes_on(block: ir.Block) -> bool:
+    """Whether an arm is one more `if`, `elif` as a rule: its own arms, with and without a region, are compared."""
+    return len(block.statements) == 1 and isinstance(block.statements[0], ir.If)
 
 
 def _names_set(block: ir.Block) -> dict[str, ir.Name]:

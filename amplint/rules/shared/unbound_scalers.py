@@ -17,6 +17,7 @@ from amplint.model.objects.key_parts import last_name
 from amplint.model.objects.terms import Op, Term
 from amplint.model.regions.training_regions import runs_in, trained
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.ir import Assigned, Scope
 from amplint.model.syntax.nesting import ifs_round, upwards
 from amplint.model.syntax.operators import ORDERS
@@ -317,12 +318,26 @@ def _when_none(module: Module, read: ir.Name | ir.Attribute) -> str:
     elsewhere = any(ir.function_of(each.value) is not ir.function_of(read) for each in found)
     if elsewhere and not _speaks_of_amp(none):
         return ""
+    if _is_asked_for(module, read):
+        return ""
     inside = known.around(read)
     bound, guarded = either(none, *(each.when for each in made)), _is_guarded_next_to(module, read, none)
     if not _is_reached(module, read, inside, bound, none, settings=guarded):
         return ""
     world = possible(inside, none, ON_CUDA)
     return said(module, world, none, turning(world, none)) if world is not None else ""
+
+
+def _is_asked_for(module: Module, read: ir.Name | ir.Attribute) -> bool:
+    """Whether a test around a read asks whether that very variable is None, whatever else decides where it is set."""
+    text = module.text(read)
+    parts = [part for test, holds in conditions_round(read) for part in parts_that_hold(test, holds)]
+    return any(
+        # As if by `is`: `scaler is not None` that holds is a `scaler is None` that doesn't.
+        (isinstance(part, ir.Compare) and ir.is_none(part.rights[0]) and not holds and module.text(part.left) == text)
+        or (holds and module.text(part) == text)
+        for part, holds in parts
+    )
 
 
 def _is_guarded_next_to(module: Module, read: ir.Name | ir.Attribute, none: Formula) -> bool:
