@@ -55,6 +55,12 @@ _OF_MODELS = ("parameters", "named_parameters", "train", "eval", "state_dict", "
 _LOSS = re.compile(r"(?i)loss|crit|metric|objective")
 
 
+# Methods of the context that torch gives a Function.
+_OF_CONTEXT = {
+    "save_for_backward", "save_for_forward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads",
+}  # fmt: skip
+
+
 class Inside(NamedTuple):
     """An event that some path reaches with a region open."""
 
@@ -264,7 +270,9 @@ def _is_safe_step(module: Module, event: Event) -> bool:
 
 
 def multiplying_in_backward(module: Module) -> ir.Value | None:
-    """A product of matrices in the backward of a bare Function or in a hook: outside, two dtypes may meet there."""
+    """A product of matrices in the backward of a bare Function or in a hook, or a forward that it runs again, as
+    checkpoints do: outside, two dtypes may meet there.
+    """
     backwards = [
         each
         for cls in bare_functions(module)
@@ -275,9 +283,17 @@ def multiplying_in_backward(module: Module) -> ir.Value | None:
         for statement in ir.walk_statements(function.body):
             for root in statement.values():
                 for value in ir.walk_values(root):
-                    if is_product(value):
+                    if is_product(value) or _runs_forward_again(function, value):
                         return value
     return None
+
+
+def _runs_forward_again(function: ir.Function, value: ir.Value) -> bool:
+    """Whether a backward calls what its forward has kept in `ctx`: `ctx.run_function(*inputs)`."""
+    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute) or not function.params:
+        return False
+    base = value.func.base
+    return isinstance(base, ir.Name) and base.name == function.params[0].name and value.func.attr not in _OF_CONTEXT
 
 
 def _has_computing_hook(module: Module) -> bool:
