@@ -533,7 +533,9 @@ def test_a_variable_that_one_branch_sets_and_code_after_both_reads(old: str, new
 
 def test_a_chain_of_branches_is_compared_by_its_own_branches() -> None:
     chain = SET_APART.replace(
-        "        if args.use_amp:", "        if args.evaluate:\n            loss = criterion(model(x), y)\n        elif args.use_amp:", 1
+        "        if args.use_amp:",
+        "        if args.evaluate:\n            loss = criterion(model(x), y)\n        elif args.use_amp:",
+        1,
     ).replace("            loss = criterion(model(x), y)\n            scaler", "XX", 0)
     both = chain.replace("                loss = criterion(", "                part = loss = criterion(", 1)
     assert [each.message for each in amplint.check(chain, "train.py") if "sets `part`" in each.message]

@@ -85,6 +85,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
+from amplint.rules.shared.detached_losses import feeds_leaves
 from amplint.rules.shared.loss_origin import surely_plain
 from amplint.rules.shared.plain_backwards import plain_backwards
 from amplint.rules.shared.scaler_order import (
@@ -138,6 +139,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if use.kind == "update":
         use = calls_of(flow, each.violation.scaler, "step", "unscale_")[0]
     here = each.here and flow.contains(use.call)
+    if backward.event.subject is not None and feeds_leaves(module, backward.event.call, backward.event.subject):
+        return None
     freed = _freed_before(module, flow, backward.event)
     if freed is not None:
         return _second_of_a_graph(module, each, freed)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ _KEEPS = (
     "abs", "max", "min", "requires_grad_",
 )  # fmt: skip
 _DEPTH = 8
+# What models are called: not criteria, and functions that compute a loss.
+_MODEL = re.compile(r"(?i)(model|net|encoder|decoder|backbone|generator|discriminator|critic|policy)$|^[dg]$")
 
 
 def new_tensor(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Call | None:
@@ -95,3 +99,55 @@ def _kept(module: Module, call: ir.Call, func: ir.Attribute, depth: int) -> ir.C
     if any(isinstance(each, ir.Call) for arg in call.args for each in ir.walk_values(arg.value)):
         return None
     return new_tensor(module, base, depth - 1)
+
+
+def feeds_leaves(module: Module, backward: ir.Node, loss: ir.Value) -> bool:
+    """Whether a backward pass ends at detached tensors whose gradients its function reads: those of outputs that were
+    computed before, as gradient caches do.
+
+    A loss that calls a model on such tensors, as an attack does, gives the model's parameters gradients too.
+    """
+    function = ir.function_of(backward)
+    read = {
+        value.base.name
+        for value in module.whole.near("grad").values
+        if isinstance(value, ir.Attribute) and value.attr == "grad" and isinstance(value.base, ir.Name)
+        if value.id > backward.id and ir.function_of(value) is function
+    }
+    leaves, left, seen = set[str](), [loss], set[int]()
+    while left:
+        value = left.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        if isinstance(value, ir.Call) and _is_called_like_a_model(value.func):
+            return False
+        if isinstance(value, ir.Name):
+            sources = [source for each in reaching(module.names, value) if (source := _source(each)) is not None]
+            if sources and all(map(_is_leaf, sources)):
+                leaves.add(value.name)
+            else:
+                left += sources
+            continue
+        left += value.children()
+    return bool(leaves & read)
+
+
+def _source(binding: ir.Binding) -> ir.Value | None:
+    """What a binding takes its value from, also as one of several."""
+    if isinstance(binding, Assigned):
+        return binding.value
+    return taken_from(binding.node) if isinstance(binding, ir.Other) else None
+
+
+def _is_leaf(value: ir.Value) -> bool:
+    """Whether a value is a new leaf: `output.detach().requires_grad_()`."""
+    made = ir.called_on(value, "requires_grad_") if isinstance(value, ir.Call) else None
+    return made is not None and any(
+        isinstance(each, ir.Call) and ir.called_on(each, "detach") is not None for each in ir.walk_values(made)
+    )
+
+
+def _is_called_like_a_model(func: ir.Value) -> bool:
+    """Whether what is called has a name that models have."""
+    return bool(_MODEL.search(ir.last_name(func)))
