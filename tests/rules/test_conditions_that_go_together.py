@@ -9,7 +9,7 @@ import pytest
 from amplint import check
 from amplint.config.settings import Settings
 
-SETTINGS = Settings(frozenset({"AMP210"}), isolated=True, target_torch="2.4")
+SETTINGS = Settings(frozenset({"AMP210"}), isolated=True, target_torch="2.4", suspicions=True)
 PROGRAM = """\
 import torch
 from torch import nn

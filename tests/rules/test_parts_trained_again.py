@@ -36,7 +36,7 @@ def found(again: str) -> list[str]:
 @pytest.mark.parametrize(
     "again",
     [
-        f"{NAMED}for wanted in names:\n        if wanted in name:\n            param.requires_grad = True\n            break",
+        f"{NAMED}for one in names:\n        if one in name:\n            param.requires_grad = True\n            break",
         f"{NAMED}if 'attn' in name:\n        param.requires_grad_(True)",
         f"{NAMED}if 'attn' in name:\n        param.requires_grad_()",
         f"{NAMED}param.requires_grad = any(each in name for each in names)",

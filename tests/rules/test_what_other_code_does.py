@@ -231,7 +231,8 @@ def test_a_metric_is_no_loss(metric: str) -> None:
     [("steps", 'config["steps"]', []), ("steps", "4", []), ("use_amp", "True", ["AMP210"])],
 )
 def test_a_copy_of_the_settings_has_the_same_switch(key: str, value: str, expected: list[str]) -> None:
-    assert _codes(SETTINGS.format(key=key, value=value)) == expected
+    found = amplint.check(SETTINGS.format(key=key, value=value), "train.py", amplint.make_settings(suspicions=True))
+    assert [each.code for each in found] == expected
 
 
 def test_a_stray_clip_next_to_one_that_works() -> None:

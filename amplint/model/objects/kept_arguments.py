@@ -216,14 +216,16 @@ def _is_set_from_outside(value: ir.Value, attr: str) -> bool:
 
 
 def _made_values(cls: ir.Class, attr: str) -> list[ir.Value | None]:
-    """What is stored in an attribute, apart from what leaves the same module there: `self.net = self.net.cuda()`."""
+    """What is stored in an attribute, apart from what leaves the same module there, `self.net = self.net.cuda()`, and
+    from None, which is no object.
+    """
 
     def is_itself(value: ir.Value | None) -> bool:
         source = ir.before_calls(value, *RETURNS_ITSELF)
         is_own = isinstance(source, ir.Attribute) and source.attr == attr and owner_class(source) is cls
         return source is not value and is_own
 
-    return [each for each in cls.stored(attr) if not is_itself(each)]
+    return [each for each in cls.stored(attr) if not is_itself(each) and not ir.is_none(each)]
 
 
 def kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:

@@ -111,6 +111,7 @@ from amplint.registry.rule import Rule
 from amplint.rules.shared.device_flags import where_a_gpu_is_used
 from amplint.rules.shared.enabled_flags import (
     about_amp,
+    are_options,
     can_be_float16,
     constructions,
     independent,
@@ -178,7 +179,8 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     if not made or not can_be_float16(module, entered.region):
         return None
     on = known.scaler_on(scaler)
-    region = both(runs_in(module, entered, "float16"), known.around(found.event.call))
+    runs = runs_in(module, entered, "float16")
+    region = both(runs, known.around(found.event.call))
     if is_vague(on) or is_vague(region) or on == TRUE:
         return None
     connected = on != FALSE and about_amp(module, region, on) and not independent(module, region, on)
@@ -188,6 +190,7 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     if world is None:
         return None
     offered, withheld = _fix(module, entered.region, made)
+    together = _may_go_together(module, runs, on)
     device = device_of(module, entered.region)
     deciding = on if on != FALSE else region  # of a scaler that is always off there is nothing to ask
     asked = settings_of_run(module, on.facts() if on != FALSE else turning(world, region) - ON_CUDA.facts())
@@ -200,27 +203,24 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         f"{_when(what)} in float16 while the scaler on {line} is {off}",
         fix=offered,
         withheld=withheld,
-        severity=Severity.NOTE if _may_go_together(module, region, on) else _severity(module, found),
-        confidence=Confidence.SUSPICION
-        if _may_go_together(module, region, on)
-        else Confidence.LIKELY
-        if connected
-        else None,
+        severity=Severity.NOTE if together else _severity(module, found),
+        confidence=Confidence.SUSPICION if together else Confidence.LIKELY if connected else None,
     )
 
 
 def _may_go_together(module: Module, region: Formula, other: Formula) -> bool:
-    """Whether a region is on by a flag that what else decides may have set, or ask about: nothing shows that both come
-    out as a world has it. A region that is always on, or by the device, the scaler or a dtype alone, is in plain sight.
+    """Whether a region is on by a flag, and nothing shows that what else decides can come out otherwise: it hangs on
+    another flag, which may be the same, or, beside that flag, on what isn't about AMP, such as whether there is a loss.
+
+    A region that is always on, or by the device, the scaler or a dtype alone, is in plain sight.
     """
-    shared = other.subjects()
-    flags = [
-        term
-        for term in region.facts() - ON_CUDA.facts()
-        if term.compared is None and term.op not in (Op.ON, Op.PRESENT, Op.ENABLED) and term.subject not in shared
-    ]
-    hangs_on = other.facts() - region.facts()
-    return bool(flags and hangs_on) and not independent(module, region, other)
+    flags = {term for term in region.facts() if term.is_path}
+    more, shared = other.facts() - region.facts(), other.subjects()
+    if not flags or not more or are_options(module, {*flags, *more}):
+        return False
+    if any(term.subject not in shared for term in flags):
+        return True
+    return not about_amp(module, other, region) and not any(term.op == Op.ON for term in more)
 
 
 def _is_of_device(on: Formula) -> bool:

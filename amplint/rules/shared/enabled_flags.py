@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Edit
@@ -107,11 +107,16 @@ def independent(module: Module, one: Formula, other: Formula) -> bool:
 
     That is: attributes or items of one object that the file doesn't set (`args.amp` and `args.scaler`).
     """
+    others = _settings(other)
+    return bool(others) and are_options(module, {*(_amp_settings(module, one) - other.facts()), *others})
+
+
+def are_options(module: Module, terms: Collection[Term]) -> bool:
+    """Whether all of some terms are attributes or items of one object that the file doesn't set (`args.amp`)."""
     known = decided(module)
-    mine, others = _amp_settings(module, one) - other.facts(), _settings(other)
-    values = [known.tests.get(name) for name in (*mine, *others)]
+    values = [known.tests.get(each) for each in terms]
     bases = {known.path(each.base) for each in values if isinstance(each, (ir.Attribute, ir.Subscript))}
-    if not others or len(bases) != 1 or None in bases or not all(isinstance(each, _OPTIONS) for each in values):
+    if len(bases) != 1 or None in bases or not all(isinstance(each, _OPTIONS) for each in values):
         return False
     return not any(isinstance(each, ir.Attribute) and owner_class(each) is not None for each in values)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint import check
+from amplint import check, make_settings
 
 TEXT = """\
 import torch
@@ -33,7 +33,8 @@ SAME = ('config.get("training", {})', 'config["training"]')
 
 
 def found(inner: str, outer: str) -> list[str]:
-    return [each.code for each in check(TEXT.replace("INNER", inner).replace("OUTER", outer))]
+    text = TEXT.replace("INNER", inner).replace("OUTER", outer)
+    return [each.code for each in check(text, settings=make_settings(suspicions=True))]
 
 
 @pytest.mark.parametrize(("inner", "outer"), [(one, other) for one in SAME for other in SAME])
