@@ -56,6 +56,8 @@ class Regions(Listener):
         self._devices: set[str] = set()  # where the parameters of a loss without a cast are
         self._region: Region | None = None  # the last region that has cast nothing
         self.cuda_asked = False  # the program has asked whether CUDA is there
+        self.was_on = False  # a region has been on
+        self.ended = ""  # what ended the program, if it is that a region was off
 
     # --- what is heard
 
@@ -89,6 +91,7 @@ class Regions(Listener):
         if not self._open:
             self._stepped_inside = None
         self._open.append((region, place))
+        self.was_on = self.was_on or region.dtype is not None
         if len(self._since) < 64:
             self._since.append((region, place, len(self._open) > 1))
 
@@ -113,6 +116,11 @@ class Regions(Listener):
         if taken and self._open and torch.is_autocast_cache_enabled() and self._is_on():
             self._stepped_inside = next_node()
             self._stepped_at = self._open[0][1]
+
+    def ends(self, raised: str) -> bool:
+        """Take in an exception that says that dtypes differ; return whether a region that is off is its cause."""
+        self.ended = raised if self._cuda_off is not None and not self.was_on else ""
+        return bool(self.ended)
 
     def _is_on(self) -> bool:
         return any(region.dtype is not None for region, _ in self._open)
@@ -192,11 +200,12 @@ class Regions(Listener):
                 self._casts_nothing(place)
         if self._cuda_off is None:
             return []
-        if scaler_is_on or self._cast or not self.cuda_asked:
+        if scaler_is_on or self._cast or not self.cuda_asked or self.ended:
             self._add(
                 "AMP203",
                 Cause.CASTS_NOTHING,
-                "autocast for 'cuda' is off: this machine has no CUDA, and the region runs in float32",
+                "autocast for 'cuda' is off: this machine has no CUDA, and the region runs in float32"
+                + (f", which ends the program: {self.ended}" if self.ended else ""),
                 self._cuda_off,
                 advice="give autocast the device that the model runs on",
             )

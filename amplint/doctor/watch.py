@@ -12,6 +12,7 @@ from __future__ import annotations
 import dis
 import functools
 import importlib
+import linecache
 import sys
 import traceback
 from collections.abc import Callable
@@ -44,6 +45,7 @@ from amplint.verify.bench.instrument import watched
 from amplint.verify.bench.patching import patch, wrap
 
 _LOUD = {"AMP407": Cause.NO_GRADIENTS, "AMP502": Cause.OVERFLOW}  # what raises, by its rule; the rest is use
+_DTYPES_DIFFER = ("AMP209",)  # what raises where half precision meets float32 outside of autocast
 
 
 class Watching:
@@ -244,13 +246,25 @@ class Watching:
         known = [hit.message for hit in find(text, asked=False).hits if hit.message.codes]
         if not known:
             return
-        code, causes = known[0].codes[0], known[0].causes
-        cause = _LOUD.get(code, Cause.PROTOCOL)
+        code: str | None = known[0].codes[0]
+        causes = known[0].causes
+        cause = _LOUD.get(known[0].codes[0], Cause.PROTOCOL)
         advice = causes[0].do.rstrip(".") if len(causes) == 1 else ""  # of several it isn't known which one it is
         place = _raised_at(error)
         message = f"raises: {str(error).strip().splitlines()[0][:200]}" if str(error).strip() else "raises"
         advice = advice[:1].lower() + advice[1:]
+        if code in _DTYPES_DIFFER and self._regions.ends(message.removeprefix("raises: ")):
+            return
+        if code in _DTYPES_DIFFER and not self._regions.was_on and place is not None and _speaks_of_autocast(place):
+            cause, code = Cause.CASTS_NOTHING, None
+            message = f"{message}: no autocast region is on here"
+            advice = "enter a region of `torch.autocast` around the forward pass, or check what switches it off"
         self._collector.add(Finding(cause, Evidence.SEEN, message, place or user_place(), code, advice=advice))
+
+
+def _speaks_of_autocast(place: Place) -> bool:
+    """Whether the user's file has a region, which this run has not entered."""
+    return any("autocast" in line for line in linecache.getlines(place.path))
 
 
 def _is_of_numbers(error: Exception) -> bool:

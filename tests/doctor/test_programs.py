@@ -21,7 +21,7 @@ from tests import some  # noqa: E402
 
 PROGRAMS = Path(__file__).parent / "programs"
 FAULTY, HEALTHY = (sorted((PROGRAMS / kind).glob("*.py")) for kind in ("faulty", "healthy"))
-OF_NO_GPU = ("scaler_of_cuda", "scaler_switched_off")
+OF_NO_GPU = ("scaler_of_cuda", "scaler_switched_off", "half_table_and_region_of_cuda")
 _FAULT = re.compile(r"# fault: (?P<cause>[\w-]+)(?: (?P<code>AMP\d+))?")
 
 
