@@ -286,7 +286,14 @@ def keys_passed(module: Module, function: ir.Function, name: str) -> set[str]:
     return {key for each in passed(module, function, name) if each is not None and (key := known.key(each)) is not None}
 
 
+_MANY_KEYS = 32
+
+
 def also_as(module: Module, key: str) -> set[str]:
-    """A key, and those of what each call gives for it where it is a parameter."""
-    parameter = objects(module).parameter_of(key)
-    return {key, *(keys_passed(module, *parameter) if parameter is not None else ())}
+    """A key, and those of what each call gives for it where it is a parameter, also through several functions."""
+    known, found = objects(module), [key]
+    for each in found:  # grows
+        parameter = known.parameter_of(each) if len(found) < _MANY_KEYS else None
+        if parameter is not None:
+            found += sorted(keys_passed(module, *parameter) - {*found})
+    return {*found}

@@ -165,7 +165,7 @@ class _Slice:
             if isinstance(binding, Assigned):
                 yield _Step(binding.value, depth, is_loss)
                 if _is_container(self._module, binding.value):
-                    for each in _put_into(self._module, value):
+                    for each in put_into(self._module, value):
                         yield _Step(each, depth, is_loss)
             elif ir.parameter_of(binding) is not None:
                 for given in self._decided.given(binding, value.name) if depth else ():
@@ -264,7 +264,7 @@ def _is_container(module: Module, value: ir.Value) -> bool:
     return isinstance(value, (ir.Mapping, ir.Sequence))
 
 
-def _put_into(module: Module, name: ir.Name) -> Iterator[ir.Value]:
+def put_into(module: Module, name: ir.Name) -> Iterator[ir.Value]:
     """What is put into a container that a variable holds: `losses.append(x)`, `losses["a"] += x`, `add(losses, x)`."""
     home = name.scope.home(name.name)
     for each in module.whole.near(name.name).values:

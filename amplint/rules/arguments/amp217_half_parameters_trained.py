@@ -112,9 +112,9 @@ rule = Rule(
     severity=Severity.ERROR,
     fixes=(),
     triggers=(
-        "torch & .half( & optim & backward",
-        "torch & float16 & optim & backward",
-        "torch & torch.half & optim & backward",
+        "torch & .half( & optim & step(",
+        "torch & float16 & optim & step(",
+        "torch & torch.half & optim & step(",
         "lightning & 16-true",
         "transformers & float16 & Trainer",
         "trl & float16 & Trainer",

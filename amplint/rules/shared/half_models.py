@@ -18,7 +18,11 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.kept_arguments import kept_parameters
 from amplint.model.objects.key_parts import attribute_of, last_name, owner_of, self_id, variable_parts
+from amplint.model.regions.training_regions import put_into
 from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import argument
+from amplint.model.syntax.control import taken_from
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.syntax.text_scan import code_of, without_sentences
@@ -48,6 +52,7 @@ _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
 # Their optimizers have no copies of the parameters in float32.
+_IN_LISTS = 6  # how deep groups, lists and the loops that fill them are followed
 _LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
 
 
@@ -143,10 +148,53 @@ def _of_callers(module: Module) -> dict[Cast, set[str]]:
 def _owned_by(module: Module, model: str) -> set[str]:
     """The optimizers made of a model's parameters, also as callers of the function that makes one keep it."""
     known = objects(module)
-    owned, more = known.owned_by(model), set[str]()
+    owned, more = known.owned_by(model) | module.once(_owned_through_lists).get(model, set()), set[str]()
     for call in module.calls_of("torch.optim.*") if owned else ():
         more |= also_returned(module, call, owned & {*known.stored_as(call)})
     return owned | more
+
+
+def _owned_through_lists(module: Module) -> dict[str, set[str]]:
+    """The optimizers that get a model's parameters in lists that loops fill, by the model's key."""
+    known, found = objects(module), dict[str, set[str]]()
+    for call in module.calls_of("torch.optim.*"):
+        params = argument(call, "torch.optim.Optimizer", "params")
+        kept = {*known.stored_as(call)}
+        if params is None or not kept or known.parameters_roots(params):
+            continue
+        for root in _roots_of_groups(module, params, _IN_LISTS):
+            found.setdefault(root, set()).update(kept)
+    return found
+
+
+def _roots_of_groups(module: Module, value: ir.Value, depth: int) -> set[str]:
+    """The models whose parameters are in groups: `[{"params": decay}, {"params": others}]`, with lists that loops fill
+    or comprehensions make.
+    """
+    roots = {*objects(module).parameters_roots(value)}
+    if roots or not depth:
+        return roots
+    parts: list[ir.Value] = []
+    if isinstance(value, ir.Mapping):
+        parts = [each for key, each in value.items if isinstance(key, ir.Constant) and key.value == "params"]
+    elif isinstance(value, ir.Sequence):
+        parts = list(value.items)
+    elif isinstance(value, ir.Binary):
+        parts = [value.left, value.right]
+    elif isinstance(value, ir.Comprehension):
+        parts = [ir.called_on(each.iter, "items", "values") or each.iter for each in value.clauses]
+    elif isinstance(value, ir.Call) and all(each.startswith("builtins.") for each in module.names.of(value.func)):
+        parts = [*value.positional]
+    elif isinstance(value, ir.Name):
+        for binding in module.names.bindings(value):
+            if isinstance(binding, Assigned):
+                parts += [binding.value, *put_into(module, value)]
+            elif isinstance(binding, ir.Other) and (source := taken_from(binding.node)) is not None:
+                parts.append(source)
+        for each in module.whole.near(value.name).statements:
+            if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name) and each.target.name == value.name:
+                parts.append(each.value)
+    return {root for each in parts for root in _roots_of_groups(module, each, depth - 1)}
 
 
 def also_returned(module: Module, made: ir.Call, keys: set[str]) -> set[str]:

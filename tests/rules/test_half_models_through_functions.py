@@ -1,0 +1,93 @@
+"""AMP217: half models whose optimizer gets parameters in lists, or steps in a function several calls away."""
+
+from __future__ import annotations
+
+import pytest
+
+import amplint
+
+TUNING = """\
+import torch
+from transformers import AutoModelForCausalLM
+
+from losses import micro_step
+
+
+def fit(policy, optimizer, loader):
+    for batch in loader:
+        LOSS
+        STEP
+        optimizer.zero_grad()
+
+
+def rounds(policy, optimizer, loader):
+    for _ in range(3):
+        fit(policy, optimizer, loader)
+
+
+def main(loader):
+    policy = AutoModelForCausalLM.from_pretrained("small", torch_dtype=torch.bfloat16)
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-5)
+    rounds(policy=policy, optimizer=optimizer, loader=loader)
+"""
+
+
+def found(text: str) -> list[str]:
+    return [each.message for each in amplint.check(text, "train.py") if each.code == "AMP217"]
+
+
+@pytest.mark.parametrize("loss", ["policy(**batch).loss.backward()", "loss, metadata = micro_step(policy(**batch))"])
+def test_a_step_several_calls_away(loss: str) -> None:
+    (message,) = found(TUNING.replace("LOSS", loss).replace("STEP", "optimizer.step()"))
+    assert message.startswith("this cast makes the optimizer on line 21 train bfloat16 parameters")
+    assert not found(TUNING.replace("LOSS", loss).replace("STEP", "pass"))
+
+
+TRAINER = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, config, model, other):
+        self.model = model.cuda()
+        if config.fp16:
+            self.model = self.model.half()
+        GROUPS
+        self.optimizer = torch.optim.AdamW(PARAMS, lr=config.lr)
+
+    def train(self, loader):
+        for x, y in loader:
+            loss = torch.nn.functional.cross_entropy(self.model(x).float(), y)
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+"""
+FILLED = """\
+decay, plain = [], []
+for name, p in MODEL.named_parameters():
+    if not p.requires_grad:
+        continue
+    if p.ndim == 1:
+        plain.append(p)
+    else:
+        decay.append(p)"""
+
+
+def with_groups(groups: str, params: str) -> list[str]:
+    return found(TRAINER.replace("GROUPS", groups.replace("\n", "\n        ")).replace("PARAMS", params))
+
+
+@pytest.mark.parametrize(
+    ("groups", "params"),
+    [
+        (FILLED, '[{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]'),
+        (f'{FILLED}\ngroups = [{{"params": decay}}, {{"params": plain}}]', "groups"),
+        (FILLED, "decay + plain"),
+        ("named = dict(MODEL.named_parameters())", "[p for p in named.values() if p.requires_grad]"),
+        ("params = []\nfor p in MODEL.parameters():\n    params += [p]", "params"),
+    ],
+)
+def test_parameters_in_lists(groups: str, params: str) -> None:
+    (message,) = with_groups(groups.replace("MODEL", "self.model"), params)
+    assert "train float16 parameters" in message
+    assert not with_groups(groups.replace("MODEL", "other"), params)
