@@ -16,6 +16,8 @@ from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.interpreter import Interpreter, Paths, Rounds
+from amplint.model.syntax.ir import node_of
+from amplint.model.syntax.nesting import dominates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -181,6 +183,7 @@ class Run(Interpreter[Env]):
         doesn't, what holds is what the region leaves: the other arm is for a run without AMP. So it is where the other
         arm makes it without gradients: that arm evaluates.
         """
+        self._complete(statement, states)
         if len(states) == 2:
             for_amp = _asks(statement.test)
             one, other = states[0].kinds, states[1].kinds
@@ -193,6 +196,26 @@ class Run(Interpreter[Env]):
                 if counts:
                     one[key] = other[key] = one[key] if in_one else other[key]
         return states
+
+    def _complete(self, statement: ir.If, states: list[Env]) -> None:
+        """Take a variable that some of the paths don't set, nor anything before, for what it is on the others: where it
+        is read the program has come by these, as behind `if n == 2: ... elif n == 3: ...`.
+        """
+        for key in {key for each in states for key in each.kinds}:
+            known = [each.kinds[key] for each in states if key in each.kinds]
+            if len(known) < len(states) and self._is_new_in(statement, key):
+                for each in states:
+                    each.kinds.setdefault(key, known[0])
+
+    def _is_new_in(self, statement: ir.If, key: str) -> bool:
+        """Whether a variable of the function is bound in an `if`, and by nothing that surely comes before it."""
+        bindings = self._objects.bindings_of(key)
+        if not bindings or ir.function_of(statement) is None or any(map(ir.parameter_of, bindings)):
+            return False
+        places = [node_of(each) for each in bindings]
+        return None not in places and not any(
+            place is not None and place.id < statement.id and dominates(place, statement) for place in places
+        )
 
     def _evaluates(self, arm: ir.Block | None, key: str) -> bool:
         """Whether an arm sets a variable without gradients alone."""

@@ -110,7 +110,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each criterion behind a region that gets the region's half outputs."""
     done: set[int] = set()
     criteria = [each for each in met(module, LOSSES) if _is_half(module, each)]
-    with_criterion = set[tuple[int, int]]()  # the functions with a criterion, each with its region
+    with_criterion = dict[tuple[int, int], bool]()  # the functions with a criterion, each with its region: is it scaled?
     for seen in (*criteria, *losses_by_hand(module)):
         if seen.node.id in done or _without_gradients(module, seen) or _is_only_a_number(module, seen.node):
             continue
@@ -119,7 +119,6 @@ def check(module: Module) -> Iterator[Finding]:
         if seen.spelling not in LOSSES and place in with_criterion:
             continue  # what is computed from the criterion's loss
         done.add(seen.node.id)
-        with_criterion.add(place)
         kind = seen.operands[0][1]
         loss = _said(module, seen, dtype_of(kind))
         region = module.line(module.value(kind.region))
@@ -129,6 +128,9 @@ def check(module: Module) -> Iterator[Finding]:
         else:
             effect = f"the loss and its gradient are rounded to {dtype_of(kind)}"
         fix, withheld = _fix(module, seen, kind.region)
+        if fix is None and place in with_criterion and with_criterion[place] >= scaled:
+            continue  # one cause, and nothing to fix here
+        with_criterion[place] = with_criterion.get(place, False) or scaled
         yield rule.finding(
             module.span(seen.node),
             f"{loss}, as it is outside the autocast region on {region}: {effect}; compute the loss inside the region",

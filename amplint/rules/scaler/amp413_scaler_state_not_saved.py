@@ -6,7 +6,9 @@ Finds a checkpoint without the scaler's state:
 - `optimizer.state_dict()` is saved together with a model, or in a file from which it is loaded again. The code that
   saves it has access to the scaler that steps this optimizer, but doesn't save the scaler's state. The finding is only
   *likely* if the code loads a scaler's state all the same;
-- the optimizer's state is loaded, and the scaler's state is saved, but never loaded.
+- the optimizer's state is loaded, and the scaler's state is saved, but never loaded;
+- the scaler's state is loaded, and a later line creates a new scaler in its place. If a function that is named like one
+  that loads returns the scaler, the finding is *likely*.
 
 Also finds the following, each as a *likely* finding. About the scaler's state:
 
@@ -152,6 +154,7 @@ from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.missing_keys import lacks_what_is_read
 from amplint.rules.shared.other_runs import entries as entries_read
+from amplint.rules.shared.replaced_scalers import replaced_scalers
 from amplint.rules.shared.resumes import (
     goes_back,
     handed_over,
@@ -192,6 +195,7 @@ rule = Rule(
         "GradScaler & state_dict & optim",
         "GradScaler & save & optim",
         "GradScaler & heckpoint & optim",
+        "GradScaler & restore",
         "timm & Scaler & load_state_dict",
         ".scale( & load_state_dict & optim",
         "autocast & load_state_dict & optim",
@@ -229,6 +233,14 @@ def check(module: Module) -> Iterator[Finding]:
     yield from _of_apex(module)
     if not float16_possible(module) or trains_off(module) or is_float32(module):
         return
+    for replaced in replaced_scalers(module):
+        yield rule.finding(
+            module.span(replaced.made),
+            f"this line replaces the scaler whose state was loaded on {module.line(replaced.load)}: the run starts at "
+            "the initial scale and may skip steps; create the scaler before its state is loaded",
+            withheld="amplint can't tell whether the new scaler is meant to start anew",
+            confidence=None if replaced.surely else Confidence.LIKELY,
+        )
     said = set[tuple[int, int]]()  # two scalers may have one function save
     for usage in scaler_usages(module):
         for each in _of_one(module, usage):
