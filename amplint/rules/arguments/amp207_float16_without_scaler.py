@@ -22,7 +22,7 @@ A finding is an error, except in these cases:
 | the step is a method that amplint can't see | is a `likely` warning |
 | a base class that amplint can't see may use the scaler | is a `likely` warning |
 | the Accelerator has no `mixed_precision`: accelerate's configuration may choose float16 | is a `likely` warning |
-| the function only measures the memory of a step | is a suspicion |
+| the function only measures the memory of a step, or runs a profiler over it | is a suspicion |
 
 amplint reports nothing:
 
@@ -113,7 +113,7 @@ from amplint.rules.shared.enabled_flags import (
 )
 from amplint.rules.shared.finite_checks import stands_in
 from amplint.rules.shared.loss_regions import loss_regions
-from amplint.rules.shared.rehearsal import is_demo, is_probe, is_rehearsal
+from amplint.rules.shared.rehearsal import is_demo, is_probe, is_profiled, is_rehearsal
 from amplint.rules.shared.scaler_usage import every_scaler_usage
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
         fix=Fix(Applicability.DISPLAY, _by_hand(module, entered.region)),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
         confidence=Confidence.SUSPICION
-        if is_probe(module, backward) or is_demo(module, backward)
+        if any(each(module, backward) for each in (is_probe, is_demo, is_profiled))
         else Confidence.LIKELY
         if unseen or all(each.how == "unseen" for each in steps) or _is_kept_for_others(module, backward)
         else None,

@@ -15,7 +15,8 @@ How serious a finding is:
 - an error if the region runs a custom `autograd.Function`, or code under `enabled=False`;
 - a warning otherwise;
 - only a suspicion if the code looks like a benchmark: the backward is timed and amplint sees no use of its gradients,
-  or the loss is a plain `sum()` of an output in a file without an optimizer.
+  a profiler watches some iterations and nothing is saved, or the loss is a plain `sum()` of an output in a file without
+  an optimizer.
 
 With accelerate and Fabric, amplint reports nothing if the file sets a precision without autocast ("no", "32-true"). If
 the file sets no precision, the finding is only `likely`, since the precision may be configured elsewhere.

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_class, method
 from amplint.model.inference.values import asked, held, values_of
@@ -42,6 +43,8 @@ _CLOCKS = {
 }  # fmt: skip
 _RESETS_PEAK = {"torch.cuda.reset_peak_memory_stats", "torch.cuda.reset_max_memory_allocated"}
 _READS_PEAK = {"torch.cuda.max_memory_allocated", "torch.cuda.max_memory_reserved", "torch.cuda.memory_stats"}
+_PROFILES = re.compile(r"torch\.(autograd\.)?profiler\.(profile|kineto)|torch\.cuda\.memory\._record_memory_history|torch\.cuda\.nvtx\.")
+_TRACES = re.compile(r"(?i)trace|snapshot|stacks|timeline")  # what a profiler saves
 _STEPS = ("step", "optimizer_step")
 # What computes nothing with what it is given, and properties of a tensor that are no data.
 _NO_INPUTS = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand", "print")
@@ -84,14 +87,42 @@ def is_measured(module: Module, backward: ir.Node) -> bool:
         return False
     if any(ir.function_of(each.event.call) is function for each in trained(module)) and is_rehearsal(module, backward):
         return True
-    known = events(module)
-    stepping = (known.of(each) for each in module.whole.near("step", "zero_grad").calls)
+    known, places = events(module), _calling(module, function)
+    near = [each for each in module.whole.near("step", "zero_grad").calls if ir.function_of(each) in places]
     return not (
-        any(each is not None and each.kind in _STEPS for each in stepping)
+        any(each is not None and each.kind in _STEPS for each in map(known.of, near))
         or any(ir.last_name(each.func) in ("step", "zero_grad") for each in ir.calls_below(function.body))
         or any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in ir.values_below(function.body))
-        or any(ir.last_name(each.func) == "zero_grad" for each in module.whole.near("zero_grad").calls)
+        or any(ir.last_name(each.func) == "zero_grad" for each in near)
     )
+
+
+def _calling(module: Module, function: ir.Function) -> list[ir.Function | None]:
+    """A function, the functions of the file that lead to it, and the top of the file."""
+    found: list[ir.Function | None] = [function]
+    for each in found:  # grows
+        more = [ir.function_of(call) for call in callers(module, each)] if each is not None else []
+        found += [one for one in dict.fromkeys(more) if one not in found]
+    return found if None in found else [*found, None]
+
+
+def is_profiled(module: Module, backward: ir.Node) -> bool:
+    """Whether a step is there for a profiler: its function, or script, runs one, counts iterations and keeps nothing
+    but what was measured.
+    """
+    function = ir.function_of(backward)
+    calls = [each for each in module.whole.within(function).calls if ir.function_of(each) is function]
+    if not any(_PROFILES.match(name) for each in calls for name in module.names.of(each.func)):
+        return False
+    loops = [each for each in loops_round(backward) if isinstance(each, ir.For)]
+    kept = [each for each in calls if _KEEPS.search(ir.last_name(each.func))]
+    return all(_counts(module, each.iter) for each in loops) and all(map(_keeps_traces, kept))
+
+
+def _keeps_traces(call: ir.Call) -> bool:
+    """Whether a call saves what a profiler has measured, by its name or its arguments'."""
+    names = (ir.last_name(each) for each in (call.func, *call.positional))
+    return any(map(_TRACES.search, names))
 
 
 def is_check(module: Module, backward: ir.Node) -> bool:
