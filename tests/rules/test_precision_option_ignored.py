@@ -247,3 +247,12 @@ def test_training_that_is_always_in_half_precision() -> None:
     """Then there is no switch that evaluation could ignore."""
     text = EVALUATION.replace("REGION", "with torch.cuda.amp.autocast():")
     assert found(text.replace("enabled=not args.no_amp", "")) == []
+
+
+def test_an_option_that_nothing_here_reads_is_not_called_on() -> None:
+    text = (
+        "import argparse\n\nparser = argparse.ArgumentParser()\n"
+        'parser.add_argument("--fp16", action="store_true", default=True)\nargs = parser.parse_args()\n'
+    )
+    assert any("always on" in message for _, message in found(f"{text}print(args)\nrun(args.fp16)\n"))
+    assert not any("always on" in message for _, message in found(f"{text}print(args)\nrun(args)\n"))

@@ -72,8 +72,9 @@ def check(module: Module) -> Iterator[Finding]:
         name = next((each for each in names if names_amp(each)), None)
         if name is not None:
             what = f"`{name} False` turns the option on" if name.startswith("-") else '"False" becomes True'
-            message = (
-                f"`type=bool` makes every non-empty value True: {what}; use `action=argparse.BooleanOptionalAction`"
-            )
+            do = "use `action=argparse.BooleanOptionalAction`"
+            if name.startswith("-") and not any(each.startswith("--") for each in names):
+                do = f"name the option `-{name}`, and {do}"  # it makes `--no-fp16` of `--fp16` alone
+            message = f"`type=bool` makes every non-empty value True: {what}; {do}"
             value = f"such as `{name} True` " if name.startswith("-") else ""
             yield rule.finding(module.span(kind), message, withheld=f"command lines {value}have to change too")

@@ -178,12 +178,22 @@ def _always_on(module: Module) -> Iterator[_Ignored]:
             and option.is_fixed
             and not option.changed
             and isinstance(name := calls[0].positional[0], ir.Constant)
+            and _is_read(module, attr)
         ):
             message = (
                 f'`{name.value}` is always on: with `default=True`, "store_true" changes nothing; use '
                 "`action=argparse.BooleanOptionalAction`"
             )
             yield _Ignored(default, message, withheld="amplint can't tell whether the default or the action is meant")
+
+
+def _is_read(module: Module, attr: str) -> bool:
+    """Whether code that this program runs reads an option: else it is idle, on or off."""
+    return any(
+        (isinstance(each, ir.Attribute) and each.attr == attr)
+        or (isinstance(each, ir.Constant) and each.value == attr and isinstance(each.parent, (ir.Subscript, ir.Call)))
+        for each in module.whole.near(attr).values
+    )
 
 
 def _on_in_evaluation(module: Module) -> Iterator[_Ignored]:

@@ -43,7 +43,9 @@ _CLOCKS = {
 }  # fmt: skip
 _RESETS_PEAK = {"torch.cuda.reset_peak_memory_stats", "torch.cuda.reset_max_memory_allocated"}
 _READS_PEAK = {"torch.cuda.max_memory_allocated", "torch.cuda.max_memory_reserved", "torch.cuda.memory_stats"}
-_PROFILES = re.compile(r"torch\.(autograd\.)?profiler\.(profile|kineto)|torch\.cuda\.memory\._record_memory_history|torch\.cuda\.nvtx\.")
+_PROFILES = re.compile(
+    r"torch\.(autograd\.)?profiler\.(profile|kineto)|torch\.cuda\.memory\._record_memory_history|torch\.cuda\.nvtx\."
+)
 _TRACES = re.compile(r"(?i)trace|snapshot|stacks|timeline")  # what a profiler saves
 _STEPS = ("step", "optimizer_step")
 # What computes nothing with what it is given, and properties of a tensor that are no data.
