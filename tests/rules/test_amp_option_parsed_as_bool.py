@@ -27,7 +27,8 @@ def test_false_is_true(default: bool) -> None:
     ],
 )
 def test_the_advice_works(names: str, do: str) -> None:
-    text = f"import argparse\nimport torch\n\nparser = argparse.ArgumentParser()\nparser.add_argument({names}, type=bool)\n"
+    declared = f"parser.add_argument({names}, type=bool)"
+    text = f"import argparse\nimport torch\n\nparser = argparse.ArgumentParser()\n{declared}\n"
     (found,) = amplint.check(text, "train.py")
     assert found.message.endswith(f"; {do}")
     parser = argparse.ArgumentParser()
