@@ -64,6 +64,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import class_made
 from amplint.model.inference.formulas import (
     FALSE,
@@ -87,6 +88,7 @@ from amplint.model.objects.terms import Term
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
@@ -112,6 +114,7 @@ rule = Rule(
 # A flag that speaks of float16, whose path may have no region here; and the names of bfloat16, which look like its.
 _HALF = re.compile(r"(?i)fp_?16|f16|half|float16|(?<!\d)16")
 _SIMPLE = (ir.Name, ir.Attribute, ir.Subscript, ir.Compare, ir.Call, ir.Constant)
+_UP = 2  # through so many calls a test decides whether a scaler is made
 _BFLOAT16 = re.compile(r"(?i)b(rain)?_?f(loat)?_?p?_?16")
 
 
@@ -195,7 +198,7 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     always = all(is_bfloat16(module, each.region) for each in entered)
     float16 = either(*(runs_in(module, each, "float16") for each in entered))
     on = _on(module, call)
-    if on is None:
+    if on is None or (not always and _is_made_for_float16(module, ir.function_of(call), _UP)):
         return None
     if not always and possible(on, float16) is None:
         if possible(decided(module).inside(call), float16) is not None:
@@ -217,6 +220,25 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
             return _finding(module, call, text, what)
         return _finding(module, call, _as_before(module, call, text), f"{where}, {what}")
     return None
+
+
+def _is_made_for_float16(module: Module, function: ir.Function | None, up: int) -> bool:
+    """Whether all calls of the function that makes a scaler are under a test that speaks of float16."""
+    sites = callers(module, function) if function is not None and up else []
+    return bool(sites) and all(
+        any(
+            holds and _asks_for_float16(module.text(part))
+            for test, whole in conditions_round(site)
+            for part, holds in parts_that_hold(test, whole)
+        )
+        or _is_made_for_float16(module, ir.function_of(site), up - 1)
+        for site in sites
+    )
+
+
+def _asks_for_float16(test: str) -> bool:
+    """Whether a test has a name of float16, and none of bfloat16: `dtype in ("fp16", "float16")`."""
+    return bool(_HALF.search(test)) and not _BFLOAT16.search(test)
 
 
 def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | None:
