@@ -346,3 +346,37 @@ def test_states_in_an_object_that_is_saved_as_a_whole(save: str) -> None:
 def test_states_in_an_object_that_another_adds_to_or_nobody_saves(save: str) -> None:
     text = SAVES_A_WHOLE.replace("SAVE", save.replace("\n", "\n        "))
     assert "but not the scaler's" not in " ".join(each.message for each in amplint.check(text, "train.py"))
+
+
+TRAINER_WITH_A_STATE = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def step(self, x, y):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.cross_entropy(self.model(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+
+    def state_dict(self):
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()ENTRY}
+
+    def load_state_dict(self, state):
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+"""
+
+
+@pytest.mark.parametrize(("entry", "count"), [("", 1), (', "scaler": self.scaler.state_dict()', 0)])
+def test_a_trainer_returns_the_states_in_a_dict(entry: str, count: int) -> None:
+    found = amplint.check(TRAINER_WITH_A_STATE.replace("ENTRY", entry), "trainer.py")
+    messages = [each.message for each in found if "`Trainer.state_dict()` has the optimizer's state" in each.message]
+    assert len(messages) == count
