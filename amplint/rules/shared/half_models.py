@@ -52,7 +52,7 @@ _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
 # Their optimizers have no copies of the parameters in float32.
-_IN_LISTS = 6  # how deep groups, lists and the loops that fill them are followed
+_MANY_PARTS = 100  # of groups, lists and the loops that fill them
 _LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
 
 
@@ -162,39 +162,51 @@ def _owned_through_lists(module: Module) -> dict[str, set[str]]:
         kept = {*known.stored_as(call)}
         if params is None or not kept or known.parameters_roots(params):
             continue
-        for root in _roots_of_groups(module, params, _IN_LISTS):
+        for root in _roots_of_groups(module, params):
             found.setdefault(root, set()).update(kept)
     return found
 
 
-def _roots_of_groups(module: Module, value: ir.Value, depth: int) -> set[str]:
+def _roots_of_groups(module: Module, params: ir.Value) -> set[str]:
     """The models whose parameters are in groups: `[{"params": decay}, {"params": others}]`, with lists that loops fill
     or comprehensions make.
     """
-    roots = {*objects(module).parameters_roots(value)}
-    if roots or not depth:
-        return roots
-    parts: list[ir.Value] = []
+    known, roots, left = objects(module), set[str](), [params]
+    seen = set[object]()
+    while left and len(seen) < _MANY_PARTS:
+        value = left.pop()
+        one: object = (value.scope.home(value.name), value.name) if isinstance(value, ir.Name) else value.id
+        if one in seen:
+            continue
+        seen.add(one)
+        found = known.parameters_roots(value)
+        roots |= found
+        left += _parts_of_group(module, value) if not found else ()
+    return roots
+
+
+def _parts_of_group(module: Module, value: ir.Value) -> Iterator[ir.Value]:
+    """What a value takes its parameters from."""
     if isinstance(value, ir.Mapping):
-        parts = [each for key, each in value.items if isinstance(key, ir.Constant) and key.value == "params"]
+        yield from (each for key, each in value.items if isinstance(key, ir.Constant) and key.value == "params")
     elif isinstance(value, ir.Sequence):
-        parts = list(value.items)
+        yield from value.items
     elif isinstance(value, ir.Binary):
-        parts = [value.left, value.right]
+        yield from (value.left, value.right)
     elif isinstance(value, ir.Comprehension):
-        parts = [ir.called_on(each.iter, "items", "values") or each.iter for each in value.clauses]
+        yield from (ir.called_on(each.iter, "items", "values") or each.iter for each in value.clauses)
     elif isinstance(value, ir.Call) and all(each.startswith("builtins.") for each in module.names.of(value.func)):
-        parts = [*value.positional]
+        yield from value.positional
     elif isinstance(value, ir.Name):
         for binding in module.names.bindings(value):
             if isinstance(binding, Assigned):
-                parts += [binding.value, *put_into(module, value)]
+                yield binding.value
             elif isinstance(binding, ir.Other) and (source := taken_from(binding.node)) is not None:
-                parts.append(source)
+                yield source
+        yield from put_into(module, value)
         for each in module.whole.near(value.name).statements:
             if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name) and each.target.name == value.name:
-                parts.append(each.value)
-    return {root for each in parts for root in _roots_of_groups(module, each, depth - 1)}
+                yield each.value
 
 
 def also_returned(module: Module, made: ir.Call, keys: set[str]) -> set[str]:
