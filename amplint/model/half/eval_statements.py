@@ -205,7 +205,7 @@ class Run(Interpreter[Env]):
             known = [each.kinds[key] for each in states if key in each.kinds]
             if len(known) < len(states) and self._is_new_in(statement, key):
                 for each in states:
-                    each.kinds.setdefault(key, known[0])
+                    each.kinds.setdefault(key, reduce(join, known))
 
     def _is_new_in(self, statement: ir.If, key: str) -> bool:
         """Whether a variable of the function is bound in an `if`, and by nothing that surely comes before it."""

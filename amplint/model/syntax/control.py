@@ -134,6 +134,13 @@ def is_changed(binding: Assigned) -> bool:
     return not isinstance(up, (ir.Assign, ir.Walrus))
 
 
+def source_of(binding: ir.Binding) -> ir.Value | None:
+    """What a binding takes its value from: what is assigned, also to one of several targets, or what a loop is over."""
+    if isinstance(binding, ir.Assigned):
+        return binding.value
+    return taken_from(binding.node) if isinstance(binding, ir.Other) else None
+
+
 def taken_from(target: ir.Node | None) -> ir.Value | None:
     """What a target that is unpacked, or a loop's, takes its values from."""
     up = target

@@ -110,9 +110,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each criterion behind a region that gets the region's half outputs."""
     done: set[int] = set()
     criteria = [each for each in met(module, LOSSES) if _is_half(module, each)]
-    with_criterion = dict[
-        tuple[int, int], bool
-    ]()  # the functions with a criterion, each with its region: is it scaled?
+    with_criterion = dict[tuple[int, int], bool]()  # by function and region of a criterion: whether it is scaled
     for seen in (*criteria, *losses_by_hand(module)):
         if seen.node.id in done or _without_gradients(module, seen) or _is_only_a_number(module, seen.node):
             continue

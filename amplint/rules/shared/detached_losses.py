@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import taken_from
+from amplint.model.syntax.control import source_of
 from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def feeds_leaves(module: Module, backward: ir.Node, loss: ir.Value) -> bool:
         if isinstance(value, ir.Call) and _is_called_like_a_model(value.func):
             return False
         if isinstance(value, ir.Name):
-            sources = [source for each in reaching(module.names, value) if (source := _source(each)) is not None]
+            sources = [source for each in reaching(module.names, value) if (source := source_of(each)) is not None]
             if sources and all(map(_is_leaf, sources)):
                 leaves.add(value.name)
             else:
@@ -131,13 +131,6 @@ def feeds_leaves(module: Module, backward: ir.Node, loss: ir.Value) -> bool:
             continue
         left += value.children()
     return bool(leaves & read)
-
-
-def _source(binding: ir.Binding) -> ir.Value | None:
-    """What a binding takes its value from, also as one of several."""
-    if isinstance(binding, Assigned):
-        return binding.value
-    return taken_from(binding.node) if isinstance(binding, ir.Other) else None
 
 
 def _is_leaf(value: ir.Value) -> bool:

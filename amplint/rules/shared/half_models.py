@@ -21,8 +21,7 @@ from amplint.model.objects.key_parts import attribute_of, last_name, owner_of, s
 from amplint.model.regions.training_regions import put_into
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
-from amplint.model.syntax.control import taken_from
-from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.control import source_of
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.syntax.text_scan import code_of, without_sentences
@@ -198,11 +197,7 @@ def _parts_of_group(module: Module, value: ir.Value) -> Iterator[ir.Value]:
     elif isinstance(value, ir.Call) and all(each.startswith("builtins.") for each in module.names.of(value.func)):
         yield from value.positional
     elif isinstance(value, ir.Name):
-        for binding in module.names.bindings(value):
-            if isinstance(binding, Assigned):
-                yield binding.value
-            elif isinstance(binding, ir.Other) and (source := taken_from(binding.node)) is not None:
-                yield source
+        yield from (source for each in module.names.bindings(value) if (source := source_of(each)) is not None)
         yield from put_into(module, value)
         for each in module.whole.near(value.name).statements:
             if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name) and each.target.name == value.name:
