@@ -173,3 +173,12 @@ def test_a_trainer_of_transformers_clips_by_itself(base: str, is_trainer: bool) 
     (one,) = check(OWN_TRAINER.replace("BASE", base), "train.py", Settings(frozenset({"AMP601"}), isolated=True))
     assert ("the Trainer clips by itself: set `max_grad_norm`" in one.message) is is_trainer
     assert one.fix is None or not is_trainer
+
+
+@pytest.mark.parametrize(("precision", "when"), [(_FP16, ""), (_CHOSEN, 'with "fp16", ')])
+def test_the_precision_is_named_where_there_is_a_choice(precision: str, when: str) -> None:
+    clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    text = _LOOP.replace("PRECISION", precision).replace("PREPARED", "model, optimizer, loader")
+    text = text.replace("STEP", f"accelerator.backward(loss)\n        {clip}\n        optimizer.step()")
+    (message,) = (each.message for each in check(text) if each.code == "AMP601")
+    assert message.startswith(f"{when}`torch.nn.utils.clip_grad_norm_` clips gradients that are still scaled")

@@ -207,8 +207,11 @@ def _confidence(module: Module) -> Confidence | None:
     return None if accelerators(module).imported else Confidence.LIKELY
 
 
-def _when(severity: Severity) -> str:
-    return "" if severity is Severity.ERROR else IF_SCALED
+def _when(module: Module, accelerator: ir.Value, severity: Severity) -> str:
+    """In which precision a finding holds, where the Accelerator can have another."""
+    if severity is not Severity.ERROR:
+        return IF_SCALED
+    return "" if accelerators(module).precisions(accelerator) == {SCALES} else f'with "{SCALES}", '
 
 
 def _receiver(call: ir.Call) -> ir.Value:
@@ -236,7 +239,7 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     offered, withheld = _fix(module, step, clip, backward)
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(clip.call.func)}` clips gradients that are still "
+        f"{_when(module, accelerator, severity)}`{module.text(clip.call.func)}` clips gradients that are still "
         f"scaled by `{name}.backward`; {_one_optimizer(step, clip)}call `{instead}`"
         + (" before the clip" if not own else _for_the_others(step, clip)),
         fix=offered,
@@ -475,7 +478,7 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}this clip unscales again, and raises RuntimeError: `{module.text(first.call.func)}` "
+        f"{_when(module, accelerator, severity)}this clip unscales again, and raises RuntimeError: `{module.text(first.call.func)}` "
         f"on {module.line(first.call)} has unscaled all gradients; {to_do}",
         withheld=withheld,
         severity=severity,
@@ -544,7 +547,7 @@ def _not_stepped(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(clip.call.func)}` raises RuntimeError after an overflow: "
+        f"{_when(module, accelerator, severity)}`{module.text(clip.call.func)}` raises RuntimeError after an overflow: "
         f"`{module.on_one_line(asked[0])}` on {module.line(asked[0])} skips the step, and `update()` with it; always "
         "step: the scaler skips such steps itself",
         withheld="amplint can't tell what else the test is for",
