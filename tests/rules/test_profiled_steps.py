@@ -79,3 +79,15 @@ def train(model, loader, optimizer):
 def test_a_backward_that_is_only_timed(use: str, count: int) -> None:
     found = [each for each in amplint.check(TIMED.replace("USE", use), "bench.py") if each.code == "AMP301"]
     assert len(found) == count
+
+
+@pytest.mark.parametrize(("profiled", "confidence"), [(True, Confidence.SUSPICION), (False, Confidence.CERTAIN)])
+def test_a_region_around_profiled_steps(profiled: bool, confidence: Confidence) -> None:
+    text = (
+        "import torch\n\n\ndef main(model, loader, optimizer):\n    stream = iter(loader)\n"
+        '    with torch.autocast("cuda", dtype=torch.bfloat16), WATCH:\n        for _ in range(3):\n'
+        "            model(next(stream)).mean().backward()\n            optimizer.step()\n"
+        "            optimizer.zero_grad()\n"
+    ).replace("WATCH", "torch.profiler.profile()" if profiled else "torch.enable_grad()")
+    findings = amplint.check(text, "main.py", make_settings(suspicions=True))
+    assert [each.confidence for each in findings if each.code == "AMP309"] == [confidence]

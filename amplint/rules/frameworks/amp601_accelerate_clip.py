@@ -478,8 +478,8 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(module, accelerator, severity)}this clip unscales again, and raises RuntimeError: `{module.text(first.call.func)}` "
-        f"on {module.line(first.call)} has unscaled all gradients; {to_do}",
+        f"{_when(module, accelerator, severity)}this clip unscales again, and raises RuntimeError: "
+        f"`{module.text(first.call.func)}` on {module.line(first.call)} has unscaled all gradients; {to_do}",
         withheld=withheld,
         severity=severity,
         confidence=_confidence(module),

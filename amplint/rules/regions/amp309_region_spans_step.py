@@ -13,6 +13,8 @@ The finding is only `likely`
 - if the file casts another model to half precision;
 - if the file compiles a model with `torch.compile`, which caches no casts.
 
+It is only a suspicion if a profiler watches the loop and nothing is saved.
+
 amplint reports nothing:
 
 - if all parameters of the optimizer were cast to float16 or bfloat16: autocast caches only casts of float32 weights;
@@ -82,6 +84,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import casts_a_model_to_half, cause, is_cast_to_half
 from amplint.rules.shared.loop_rounds import is_brief
+from amplint.rules.shared.rehearsal import is_profiled
 from amplint.rules.shared.scaler_order import reached_events
 
 if TYPE_CHECKING:
@@ -120,7 +123,11 @@ def check(module: Module) -> Iterator[Finding]:
             fix=offered,
             withheld=withheld,
             cause=cause(opened),
-            confidence=Confidence.LIKELY if compiled or casts_a_model_to_half(module) else None,
+            confidence=Confidence.SUSPICION
+            if is_profiled(module, region)
+            else Confidence.LIKELY
+            if compiled or casts_a_model_to_half(module)
+            else None,
         )
 
 
