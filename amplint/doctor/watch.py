@@ -257,8 +257,8 @@ class Watching:
             return
         if code in _DTYPES_DIFFER and not self._regions.was_on and place is not None and _speaks_of_autocast(place):
             cause, code = Cause.CASTS_NOTHING, None
-            message = f"{message}: no autocast region is on here"
-            advice = "enter a region of `torch.autocast` around the forward pass, or check what switches it off"
+            message = f"{message}: no autocast region is enabled"
+            advice = "enter `torch.autocast` around the forward pass, or check the condition that disables AMP"
         self._collector.add(Finding(cause, Evidence.SEEN, message, place or user_place(), code, advice=advice))
 
 

@@ -196,11 +196,16 @@ def as_text(rules: Sequence[Rule]) -> str:
 
 
 def _page(rule: Rule) -> str:
-    others = (each.value for each in Severity if each is not rule.severity)
-    differs = any(re.search(_OTHERWISE.format(each), rule.doc, re.MULTILINE) for each in others)
+    others = [
+        each.value
+        for each in Severity
+        if each is not rule.severity and re.search(_OTHERWISE.format(each.value), rule.doc, re.MULTILINE)
+    ]
     finds_errors = rule.severity is Severity.ERROR and rule.stage is not Stage.REMOVED
     likely = "; a *likely* finding is a warning" if finds_errors else ""
-    other = ", in some cases another (see below)" if differs else ""
+    if finds_errors and others == ["warning"]:
+        others = []  # the likely ones, as a rule
+    other = f", in some cases {' or '.join(others)} (see below)" if others else ""
     said = [f"Severity: {rule.severity.value}{other}{likely}.", _state(rule)]
     if rule.fixes is not None and rule.stage is not Stage.REMOVED:
         said.append(f"Fixes: {fix_words(rule) or 'none'}.")
@@ -246,7 +251,13 @@ def _messages(rule: Rule) -> str:
 def messages(rule: Rule) -> list[str]:
     """The items of a list of the messages to which the rule's misuse leads, each with how it does."""
     said = [(each, _why(each, rule.code)) for each in leading_to(rule.code) if each.says]
-    return [f"- {_wordings(each, why[1:])}: {_uncapitalized(why[0])}" for each, why in said if why]
+    return [f"- {_wordings(each, why[1:])}{_because(_uncapitalized(why[0]))}" for each, why in said if why]
+
+
+def _because(why: str) -> str:
+    """How a cause follows the messages that it leads to; a condition of the message comes before the colon."""
+    named = re.fullmatch(r"(if the message names [^:]+): (.+)", why)
+    return f", {named[1]}: {named[2]}" if named is not None else f": {why}"
 
 
 def _why(message: Message, code: str) -> tuple[str, ...]:
@@ -263,6 +274,7 @@ def _uncapitalized(text: str) -> str:
 def _wordings(message: Message, chosen: tuple[str, ...]) -> str:
     says = [each for each in message.says if not chosen or any(word in each.text for word in chosen)]
     texts = list(dict.fromkeys(f"`{plain(each.text).replace('`', '')}`" for each in says))
+    texts = [each for each in texts if not each.startswith("`..._...")] or texts  # a name that says nothing
     if texts[_WORDINGS:]:
         texts = [*texts[: _WORDINGS - 1], "other texts like these"]
     return " or ".join([", ".join(texts[:-1]), texts[-1]]) if texts[1:] else texts[0]

@@ -74,5 +74,5 @@ def test_a_divisor_that_is_the_scale_on_one_path_alone() -> None:
     otherwise = "if clip:\n    scale = scaler.get_scale()\nelse:\n    scale = 1024.0"
     (message,) = found(f"{UNSCALED}\n{otherwise}\nlog({NORM} / scale)")
     assert message.startswith("with the divisor of line 15, gradients are divided by the loss scale a second time: `")
-    assert message.endswith("; make the divisor 1 there")
+    assert message.endswith("; set that divisor to 1")
     assert len(message) <= 200

@@ -17,7 +17,7 @@ amplint reports nothing:
 
 - if the device is chosen when the program runs;
 - if the region or the scaler is under an `if`, or another function moves tensors to the device under an `if`;
-- if the file shows several accelerators, or none;
+- if the file moves tensors to several accelerators, or to no device at all;
 - about disabled regions, and about a region for the CPU if the file also creates tensors on the CPU.
 
 ## Why is this bad?
@@ -46,7 +46,7 @@ with torch.autocast("xpu", dtype=torch.float16):
 Unsafe: after the fix the region runs in half precision, or the scaler scales, and neither did before. On mps before
 torch 2.8 and on some XPUs `unscale_` of an enabled scaler raises, because it needs float64.
 
-There is no fix for the classes of `torch.cuda.amp`, which take no device, and if a variable holds the device.
+There is no fix if a variable holds the device, nor for the classes of `torch.cuda.amp`, which take no device.
 
 ## Proof
 Before the fix, torch warns that a region or scaler for cuda is disabled, or the update is wrong because the scaler is

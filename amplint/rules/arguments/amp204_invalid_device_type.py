@@ -242,7 +242,7 @@ def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> 
     text = f"{torch}.device({module.text(value)}).type" if torch else None
     # An f-string is known by its beginning only.
     name = repr(device.name) if isinstance(device.value, ir.Constant) else f"`{module.on_one_line(device.value)}`"
-    what = f"`{module.text(value)}` can be {name} from {module.line(device.value)}, which has an index"
+    what = f"`{module.text(value)}` can be {name} from {module.line(device.value)}, with an index"
     return _with_index(module, (call, value), what, text, device)
 
 
@@ -283,7 +283,7 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
         effect = "with float32, the region then warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
-        effect = "torch before 2.4 raises RuntimeError, and later releases don't check for CUDA"
+        effect = "torch before 2.4 raises RuntimeError, and later releases keep the region on without CUDA"
         return effect, Severity.WARNING, Confidence.CERTAIN
     effect = "the region then stays enabled on a machine without CUDA"
     return effect, Severity.NOTE, Confidence.SUSPICION

@@ -1,4 +1,4 @@
-"""A program ignores the precision that an option or a test asks for, or takes another one.
+"""A precision option, or a condition on it, has no effect or selects another precision than it names.
 
 ## What it does
 Finds:

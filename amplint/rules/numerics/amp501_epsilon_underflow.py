@@ -136,7 +136,7 @@ def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
     """What to cast: what a tensor without dimensions divides as well, which stays float16 otherwise."""
     name = shown(module, tensor)
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return f"compute out of place, with {name} in float32 (`.float()`)"
+        return f"compute a new tensor from {name} in float32 (`.float()`) instead"
     if not is_one_number(module, tensor):
         return f"convert {name} to float32 first (`.float()`)"
     divided = divided_by(seen.node)
@@ -163,7 +163,7 @@ def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str 
     if given is not None:  # what it gives is rounded, to 1 from 8.3 on
         return up(module, [given]), None
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return None, "the operation changes the float16 tensor in place; write it out of place by hand"
+        return None, "the operation changes the float16 tensor in place; create a new tensor by hand"
     if not is_one_number(module, tensor):
         return up(module, [tensor]), None
     divided = divided_by(seen.node)

@@ -6,8 +6,8 @@ too:
 
 - a square (`z * z` on cuda; `z**2` and `z.square()` on the CPU, where autocast doesn't run them in float32);
 - `exp` on the CPU;
-- a division by `z + eps`, if the epsilon is below 1.53e-5, so that 1 divided by it is more than float16 can hold, and
-  above 3e-8 (AMP501 reports smaller ones, which are 0 in float16);
+- a division by `z + eps`, if the epsilon is between 3e-8 and 1.53e-5: `1 / eps` is then more than float16 can hold
+  (AMP501 reports smaller ones, which are 0 in float16);
 - divisions by several constants whose product is below 1.53e-5, such as `/ 0.001 / 0.001` in a second difference;
 - a variance that is the difference of two means, `conv2d(x * x, window) - mean * mean`, if the region computes a mean
   in float16, as in SSIM. For SSIM of a library (`pytorch_msssim`, `piq`, `kornia`, `torchmetrics`) the finding is only
@@ -47,7 +47,7 @@ The fix casts the tensor with `.float()`. Unsafe: later results may become float
 two means: call `.float()` on the inputs of both means, and compute both under `autocast(enabled=False)`.
 
 ## Proof
-The test programs train with values of some hundred. The loss of the wrong programs becomes NaN, or changes by another
+The test programs train with values of a few hundred. The loss of the wrong programs becomes NaN, or changes by another
 amount than in float32. The corrected programs have the loss of float32.
 
 ## References

@@ -128,7 +128,7 @@ _ASIDE = {
 }
 
 
-_FLOAT32 = "float32 inputs under `autocast(enabled=False)`"
+_FLOAT32 = "float32 inputs in a disabled region"
 
 
 @rule.check
@@ -148,10 +148,10 @@ def check(module: Module) -> Iterator[Finding]:
         device = "/".join(sorted(_forbidding(module, found)))
         where = f"region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f", called on {module.line(found.site)}"
+            where = f"called on {module.line(found.site)} in the {where}"
         yield rule.finding(
             module.span(call),
-            f"{_said(module, call)} raises RuntimeError under autocast for {device} ({where}); {title}",
+            f"{_said(module, call)} raises RuntimeError under {device} autocast ({where}); {title}",
             fix=fix,
             withheld=withheld,
         )

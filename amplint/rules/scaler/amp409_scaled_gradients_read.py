@@ -158,7 +158,7 @@ def check(module: Module) -> Iterator[Finding]:
         where, do = "", "remove this division"
         if twice.one_of is not None:
             where = f"with the divisor of {module.line(twice.one_of)}, "
-            do = "make the divisor 1 there"
+            do = "set that divisor to 1"
         yield rule.finding(
             module.span(twice.place),
             f"{where}gradients are divided by the loss scale a second time: `{module.on_one_line(twice.first)}` on "

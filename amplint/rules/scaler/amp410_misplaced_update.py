@@ -311,7 +311,7 @@ def _said(each: Misuse, step: str) -> str:
         return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
         return f"this `update()` makes the scaler forget `unscale_()`: {step} divides the gradients a second time"
-    return f"this `update()` can change the scale before {step}, whose gradients have the old scale"
+    return f"this `update()` before {step} can change the scale, by which that step then divides older gradients"
 
 
 def _is_early(module: Module, update: int) -> bool:
@@ -433,8 +433,8 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if not steps:
         return (
             None,
-            f"the step on {module.line(step.call)} comes before this line, and runs again; call `update()` after all "
-            "steps, by hand",
+            f"a loop runs this line and the step on {module.line(step.call)} by turns; move `update()` after all steps "
+            "by hand",
         )
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:

@@ -238,7 +238,7 @@ def check(module: Module) -> Iterator[Finding]:
             module.span(replaced.made),
             f"this line replaces the scaler whose state was loaded on {module.line(replaced.load)}: the run starts at "
             "the initial scale and may skip steps; create the scaler before its state is loaded",
-            withheld="amplint can't tell whether the new scaler is meant to start anew",
+            withheld="amplint can't tell whether the new scaler is intended",
             confidence=None if replaced.surely else Confidence.LIKELY,
         )
     said = set[tuple[int, int]]()  # two scalers may have one function save

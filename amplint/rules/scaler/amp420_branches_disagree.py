@@ -6,7 +6,8 @@ otherwise they are equal. Finds what only one of the branches does:
 
 - running backward, clearing the gradients, clipping, or dividing the loss;
 - stepping the scheduler, or a further optimizer;
-- setting the learning rate, in the `step()` of a wrapper of the optimizer that the other branch steps by itself;
+- setting the learning rate: one branch calls the `step()` of a wrapper, which also sets it, and the other branch steps
+  the wrapped optimizer directly;
 - stepping in each k-th iteration instead of each iteration;
 - updating a moving average of the weights;
 - using a name that the file never defines.
@@ -22,7 +23,7 @@ Also finds, each as a *likely* finding:
 - a scaler that is created only with AMP, and used by code that also runs without AMP: a variable, an attribute of
   `self`, or a scaler that is None without AMP;
 - an AMP option that the program's `argparse` parser does not declare;
-- a variable that only the branch with autocast, or only the branch without it, sets, and that code after both reads;
+- a variable that only one of the branches (with or without autocast) sets, and that is read after them;
 - a branch with autocast that multiplies the loss by another constant, adds another term to the loss, or takes another
   number of values from the same call than the otherwise equal branch without autocast;
 - `torch.no_grad()` in only one of two branches, with and without autocast, of a function that evaluates.
@@ -33,9 +34,9 @@ a function of this file, or of the code after an `if` that ends with `return` or
 amplint reports nothing:
 
 - if the function, or one of its callers in the file, does the same before or after the `if`;
-- if the branches differ in anything else: each may then have its own purpose. Only a clip is still reported, if both
-  branches take a whole step of the same optimizers and only the branch without the scaler clips, or if the step comes
-  after the branches. That finding is *likely*.
+- if the branches differ in anything else: each may then have its own purpose. A missing clip is still reported, as
+  *likely*, in two cases: both branches take a whole step of the same optimizers, and only the branch without the scaler
+  clips; or the step comes after the branches.
 
 ## Why is this bad?
 Usually one of the branches is used every day, and the other one is forgotten. Training with the forgotten branch then

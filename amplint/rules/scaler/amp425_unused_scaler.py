@@ -113,8 +113,8 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
     if ignoring:
         called = module.on_one_line(ignoring[0].func)
         return (
-            f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, but trains "
-            "without it; scale the loss and step with the scaler in that function"
+            f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, and does "
+            "not scale the loss with it; scale the loss and step with the scaler in that function"
         )
     if leaving_out is None:
         return (

@@ -132,9 +132,9 @@ def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterato
         return  # a property, or a method that is called again, gives a new one
     text = module.text(given)
     what = (
-        "this clip raises RuntimeError in the second call: the first call"
+        "this clip raises RuntimeError in the second call of this method: the first call"
         if _raises(call)
-        else "this clip works in the first call at most: that call"
+        else "only the first call of this method can clip: it"
     )
     yield _finding(module, call, made, f"{what} uses up the generator `{text}`")
 

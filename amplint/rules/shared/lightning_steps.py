@@ -102,9 +102,9 @@ def _clips(module: Module) -> Iterator[Against]:
         for clip, backward in _after_backward(module, _methods(module), _kind_in_module):
             yield Against(
                 clip,
-                f"`{module.text(clip.func)}` clips scaled gradients: `{module.text(backward.func)}` scales the loss "
-                f"(by the precision of the Trainer on {module.line(trainer.call)}); clip in "
-                "`on_before_optimizer_step`, after Lightning has unscaled",
+                f"`{module.text(clip.func)}` clips scaled gradients: `{module.text(backward.func)}` scales the loss, "
+                f"as the Trainer on {module.line(trainer.call)} uses float16; clip in "
+                "`on_before_optimizer_step`, after Lightning unscales",
             )
     if fabric is not None:
         functions = containers(module, lambda call: _kind_of_fabric(module, call) == "clip")
