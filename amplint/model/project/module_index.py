@@ -30,11 +30,13 @@ WORDS = re.compile(
     r"autocast|[sS]caler\b|backward\(|clip_grad|unscale|\.grad\b|zero_grad|optim\w*\.(step|state_dict)\(|BCELoss"
     r"|binary_cross_entropy\b|register_hook\(|accumulate_grad_hook\("
     r"|(conv|avg_pool)[123]d\(\s*\w+\s*(\*|\.pow\()"  # a mean of products
+    r"|masked_fill_?\([^\n]*[-(,\s=]\d+(\.\d*)?e\+?\d"  # a number that float16 may not hold
+    r"|\b1e-(?:[89]|1\d)\b"  # or that is 0 in float16
     r"|class \w+\((\w+\.)?(Seq2Seq)?Trainer\):"  # trains as a framework does
 )
 # Each of the alternatives has one of these in it: to look for them first is quicker.
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy",
-          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool", "Trainer")  # fmt: skip
+          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool", "masked_fill", "1e-", "Trainer")  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
