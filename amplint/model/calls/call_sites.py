@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     # What can hold an object: a variable of a scope; an attribute, of a class's `self` or (None) of anything.
     _Holder = tuple[Scope | ir.Class | None, str]
 
+_MANY_KEYS = 32  # that a parameter is followed to, through calls
 _KEPT = "module"  # what a wrapper keeps an object in
 # What is called with an object, and gives something that runs it.
 _WRAPPERS = {name.rpartition(".")[2] for name in (*WRAPPERS, "functools.partial")}
@@ -286,9 +287,6 @@ def keys_passed(module: Module, function: ir.Function, name: str) -> set[str]:
     return {key for each in passed(module, function, name) if each is not None and (key := known.key(each)) is not None}
 
 
-_MANY_KEYS = 32
-
-
 def also_as(module: Module, key: str) -> set[str]:
     """A key, and those of what each call gives for it where it is a parameter, also through several functions."""
     known, found = objects(module), [key]
@@ -297,3 +295,12 @@ def also_as(module: Module, key: str) -> set[str]:
         if parameter is not None:
             found += sorted(keys_passed(module, *parameter) - {*found})
     return {*found}
+
+
+def leading_to(module: Module, node: ir.Node, most: int | None = None) -> list[ir.Node]:
+    """A node, and the calls that lead to it, directly or through other calls; no more are followed than `most`."""
+    places = [node]
+    for each in places:  # grows
+        if most is None or len(places) < most:
+            places += [call for call in callers(module, ir.function_of(each)) if call not in places]
+    return places

@@ -27,7 +27,7 @@ from amplint.model.objects.key_parts import (
     self_id,
 )
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import taken_from
+from amplint.model.syntax.control import unpacked_from
 from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.queries import calls_in
@@ -229,7 +229,7 @@ class Ownership:
         self._taking.append(key)
         found: set[str] = set()
         for each in self._objects.bindings(value):
-            source = taken_from(each.node) if isinstance(each, Other) else None
+            source = unpacked_from(each)
             if source is not None and not self.may_be_scaled(source):
                 self._collect(source, state, found)
         self._taking.remove(key)

@@ -212,10 +212,8 @@ class Run(Interpreter[Env]):
         bindings = self._objects.bindings_of(key)
         if not bindings or ir.function_of(statement) is None or any(map(ir.parameter_of, bindings)):
             return False
-        places = [node_of(each) for each in bindings]
-        return None not in places and not any(
-            place is not None and place.id < statement.id and dominates(place, statement) for place in places
-        )
+        places = map(node_of, bindings)
+        return all(each is not None and not (each.id < statement.id and dominates(each, statement)) for each in places)
 
     def _evaluates(self, arm: ir.Block | None, key: str) -> bool:
         """Whether an arm sets a variable without gradients alone."""

@@ -40,7 +40,7 @@ from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.key_parts import attribute_of, own_self, part_of
 from amplint.model.objects.terms import Op, Term
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import conditions_round, taken_from
+from amplint.model.syntax.control import conditions_round, unpacked_from
 from amplint.model.syntax.ir import Assigned, Binding, Other
 from amplint.model.syntax.operators import COMPARES, ORDERS
 from amplint.model.syntax.queries import is_false
@@ -464,7 +464,7 @@ class Decided:
         if not isinstance(value, ir.Name):
             return self._asked_of_cuda(value.base, depth - 1)
         only = only_reaching(self._module.names, value) if not value.bound else None  # `major, minor = ...`
-        source = taken_from(only.node) if isinstance(only, Other) else None
+        source = unpacked_from(only)
         return self._asked_of_cuda(source, depth - 1) if source is not None else None
 
     def _compared_as_any(self, test: ir.Compare) -> Formula:

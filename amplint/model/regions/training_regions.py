@@ -18,7 +18,7 @@ from amplint.model.objects.event import Event
 from amplint.model.regions.openers import Open, may_be_region, openers
 from amplint.model.regions.regions_at import trained_regions_round
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import taken_from
+from amplint.model.syntax.control import unpacked_from
 from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.model.usage.frozen_models import frozen
@@ -170,7 +170,7 @@ class _Slice:
             elif ir.parameter_of(binding) is not None:
                 for given in self._decided.given(binding, value.name) if depth else ():
                     yield _Step(given, depth - 1, is_loss)
-            elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
+            elif (source := unpacked_from(binding)) is not None:
                 yield _Step(source, depth, is_loss)
         for change in _increments(self._module, value):
             self.multiplied = self.multiplied or (is_loss and change.op in _MULTIPLY)

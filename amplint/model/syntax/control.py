@@ -136,8 +136,11 @@ def is_changed(binding: Assigned) -> bool:
 
 def source_of(binding: ir.Binding) -> ir.Value | None:
     """What a binding takes its value from: what is assigned, also to one of several targets, or what a loop is over."""
-    if isinstance(binding, ir.Assigned):
-        return binding.value
+    return binding.value if isinstance(binding, ir.Assigned) else unpacked_from(binding)
+
+
+def unpacked_from(binding: ir.Binding | None) -> ir.Value | None:
+    """What a loop's target, or one of several targets, takes its values from; None for other bindings."""
     return taken_from(binding.node) if isinstance(binding, ir.Other) else None
 
 

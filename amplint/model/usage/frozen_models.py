@@ -72,12 +72,17 @@ def _settings(module: Module) -> list[Setting]:
 
 def _sets_some(body: ir.Block) -> bool:
     """Whether a suite may set `requires_grad` of some parameters to anything but False."""
+    return any(each is not False for each in _all_set_in(body, "requires_grad_"))
+
+
+def _all_set_in(body: ir.Block, *setters: str) -> Iterator[bool | None]:
+    """What a suite sets `requires_grad` of anything to, by assignments and by some calls."""
     for each in ir.walk_statements(body, into=False):
         if isinstance(each, ir.Assign) and any(ir.last_name(target) == "requires_grad" for target in each.targets):
-            if _literal(each.value) is not False:
-                return True
-    calls = (each for each in ir.calls_below(body) if ir.called_on(each, "requires_grad_") is not None)
-    return any(not each.positional or _literal(each.positional[0]) is not False for each in calls)
+            yield _literal(each.value)
+    for call in ir.calls_below(body):
+        if ir.last_name(call.func) in setters:
+            yield _literal(call.positional[-1]) if call.positional else True
 
 
 def _set_by(call: ir.Call) -> list[ir.Value]:
@@ -152,15 +157,4 @@ def _frozen_by(call: ir.Call) -> Iterator[ir.Value]:
 
 def _may_freeze(body: ir.Block) -> bool:
     """Whether a suite sets `requires_grad` of something, to anything but True."""
-    for each in ir.walk_statements(body, into=False):
-        if isinstance(each, ir.Assign) and any(ir.last_name(target) == "requires_grad" for target in each.targets):
-            if not _is_true(each.value):
-                return True
-    calls = (each for each in ir.calls_below(body) if each.positional)
-    return any(
-        ir.last_name(each.func) in ("requires_grad_", "setattr") and not _is_true(each.positional[-1]) for each in calls
-    )
-
-
-def _is_true(value: ir.Value | None) -> bool:
-    return isinstance(value, ir.Constant) and value.value is True
+    return any(each is not True for each in _all_set_in(body, "requires_grad_", "setattr"))

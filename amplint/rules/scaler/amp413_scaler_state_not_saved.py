@@ -602,7 +602,7 @@ def _of_optimizers_wrapper(module: Module, usage: ScalerUsage) -> Iterator[Findi
         return
     loaded = {ir.function_of(state.call) for state, _ in _of_its_optimizers(module, usage, "load_state_dict")}
     for state, _ in _of_its_optimizers(module, usage, "state_dict"):
-        cls = _gives_state(state.call) or _returns_in_dict(state.call)
+        cls = _gives_state(state.call, in_dict=True)
         if cls is None or cls is not usage.keeper or method(module, cls, "load_state_dict") not in loaded:
             continue
         yield rule.finding(
@@ -614,18 +614,13 @@ def _of_optimizers_wrapper(module: Module, usage: ScalerUsage) -> Iterator[Findi
         )
 
 
-def _gives_state(call: ir.Call) -> ir.Class | None:
-    """The class whose `state_dict` returns just what a call gives."""
-    function = ir.function_of(call)
-    returns = isinstance(call.parent, ir.Return) and function is not None and function.name == "state_dict"
+def _gives_state(call: ir.Call, *, in_dict: bool = False) -> ir.Class | None:
+    """The class whose `state_dict` returns just what a call gives; or, with `in_dict`, a dict that has it."""
+    function, up = ir.function_of(call), call.parent
+    if in_dict and isinstance(up, ir.Mapping):
+        up = up.parent
+    returns = isinstance(up, ir.Return) and function is not None and function.name == "state_dict"
     return function.cls if returns and function is not None else None
-
-
-def _returns_in_dict(call: ir.Call) -> ir.Class | None:
-    """The class whose `state_dict` returns what a call gives in a dict, next to others."""
-    function = ir.function_of(call)
-    inside = isinstance(call.parent, ir.Mapping) and isinstance(call.parent.parent, ir.Return)
-    return function.cls if inside and function is not None and function.name == "state_dict" else None
 
 
 def _reads_a_file(module: Module, loaded: list[State]) -> bool:

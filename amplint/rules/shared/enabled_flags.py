@@ -10,7 +10,7 @@ from amplint.config.defaults import DEVICES
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.edits import add_last_argument
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.call_sites import callers
+from amplint.model.calls.call_sites import callers, leading_to
 from amplint.model.calls.dummy_scalers import makes_dummy_scaler
 from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
@@ -287,7 +287,7 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
     known, home = objects(module), ir.function_of(first)
     if known.key(what_is_cast(first)) != key:
         return True  # it is made there
-    here = [each for each in _leading_to(module, then) if ir.function_of(each) is home]
+    here = [each for each in leading_to(module, then, _MANY) if ir.function_of(each) is home]
     if here:
         loops = [each for each in loops_round(first) if not is_made_in(module, key, each)]
         return any(first.id < each.id or any(loop in loops for loop in loops_round(each)) for each in here)
@@ -299,15 +299,6 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
         and any(known.key(target) in optimizers for target in each.targets)
         for each in module.whole.within(home).statements
     )
-
-
-def _leading_to(module: Module, node: ir.Node) -> list[ir.Node]:
-    """A node, and the calls that lead to it, as far as they are few."""
-    places = [node]
-    for each in places:  # grows
-        if len(places) < _MANY:
-            places += [call for call in callers(module, ir.function_of(each)) if call not in places]
-    return places
 
 
 def readable(module: Module, value: ir.Value, at: ir.Node) -> bool:

@@ -13,8 +13,7 @@ from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import taken_from
-from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.control import source_of
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.rules.shared.scaler_order import Misuse, calls_of
 
@@ -62,9 +61,7 @@ class Origin:
             if isinstance(each.target, ir.Name) and self._known.own_key(each.target) == key:
                 self._follow(each.value)
         for binding in self._known.bindings(value):
-            source = binding.value if isinstance(binding, Assigned) else None
-            if isinstance(binding, Other):
-                source = taken_from(binding.node)
+            source = source_of(binding)
             made = (source is not None and self._follow(source)) and made
         return made
 

@@ -16,7 +16,7 @@ from amplint.model.inference.values import asked, parameter_read, values_of
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import conditions_round, taken_from
+from amplint.model.syntax.control import conditions_round, unpacked_from
 from amplint.model.syntax.ir import Assigned, Imported, Other
 from amplint.model.syntax.nesting import loop_of, upwards
 from amplint.model.syntax.scopes import owner_class
@@ -168,7 +168,7 @@ def _is_in_memory(module: Module, value: ir.Value) -> bool:
 def _taken(module: Module, value: ir.Value) -> Iterator[ir.Value]:
     """What a loop's variable, or that of a `with`, takes its values from."""
     for binding in reaching(module.names, value) if isinstance(value, ir.Name) else ():
-        source = taken_from(binding.node) if isinstance(binding, Other) else None
+        source = unpacked_from(binding)
         if source is not None:
             yield from source.items if isinstance(source, ir.Sequence) else (source,)
 
@@ -402,7 +402,7 @@ def _of_name(module: Module, value: ir.Name, seen: set[int]) -> Iterator[bool | 
                     yield True
                 else:
                     yield from _sources(module, each, seen)
-        elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
+        elif (source := unpacked_from(binding)) is not None:
             yield from _sources(module, source, seen)
 
 

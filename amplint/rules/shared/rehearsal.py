@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.call_sites import callers
+from amplint.model.calls.call_sites import leading_to
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_class, method
 from amplint.model.inference.values import asked, held, values_of
@@ -18,8 +18,7 @@ from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import taken_from
-from amplint.model.syntax.ir import Binding, Other
+from amplint.model.syntax.control import unpacked_from
 from amplint.model.syntax.nesting import is_within, loops_round
 from amplint.model.syntax.scopes import owner_class
 
@@ -89,7 +88,8 @@ def is_measured(module: Module, backward: ir.Node) -> bool:
         return False
     if any(ir.function_of(each.event.call) is function for each in trained(module)) and is_rehearsal(module, backward):
         return True
-    known, places = events(module), _calling(module, function)
+    known = events(module)
+    places = {None, *(ir.function_of(each) for each in leading_to(module, backward))}
     near = [each for each in module.whole.near("step", "zero_grad").calls if ir.function_of(each) in places]
     return not (
         any(each is not None and each.kind in _STEPS for each in map(known.of, near))
@@ -97,15 +97,6 @@ def is_measured(module: Module, backward: ir.Node) -> bool:
         or any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in ir.values_below(function.body))
         or any(ir.last_name(each.func) == "zero_grad" for each in near)
     )
-
-
-def _calling(module: Module, function: ir.Function) -> list[ir.Function | None]:
-    """A function, the functions of the file that lead to it, and the top of the file."""
-    found: list[ir.Function | None] = [function]
-    for each in found:  # grows
-        more = [ir.function_of(call) for call in callers(module, each)] if each is not None else []
-        found += [one for one in dict.fromkeys(more) if one not in found]
-    return found if None in found else [*found, None]
 
 
 def is_profiled(module: Module, backward: ir.Node) -> bool:
@@ -282,16 +273,11 @@ def _followed(module: Module, value: ir.Value, at: ir.With) -> Iterator[bool | N
             yield from _sources(module, leaf.value, at)
             continue
         bindings = reaching(module.names, leaf.value) if isinstance(leaf.value, ir.Name) else []
-        sources = [source for each in bindings if (source := _unpacked(each)) is not None]
+        sources = [source for each in bindings if (source := unpacked_from(each)) is not None]
         for source in sources:
             yield from _sources(module, source, at)
         if not sources:
             yield False
-
-
-def _unpacked(binding: Binding) -> ir.Value | None:
-    """What a loop's target, or one of several targets, takes its values from."""
-    return taken_from(binding.node) if isinstance(binding, Other) else None
 
 
 def _is_model(module: Module, value: ir.Value) -> bool:

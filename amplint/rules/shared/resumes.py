@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amplint.base.paths import seen_from
@@ -66,10 +67,15 @@ def _is_over(module: Module, node: ir.Node, up: int) -> bool:
     """Whether training is over where a state is loaded, in its function or wherever that is called: the best model is
     taken for a test.
     """
-    if _is_behind_training(node):
+    return _wherever_called(module, node, up, _is_behind_training)
+
+
+def _wherever_called(module: Module, node: ir.Node, up: int, holds: Callable[[ir.Node], bool]) -> bool:
+    """Whether something holds at a place, or wherever its function is called, through so many calls."""
+    if holds(node):
         return True
     sites = callers(module, ir.function_of(node)) if up else []
-    return bool(sites) and all(_is_over(module, each, up - 1) for each in sites)
+    return bool(sites) and all(_wherever_called(module, each, up - 1, holds) for each in sites)
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
@@ -133,10 +139,11 @@ def is_last_of_all(module: Module, state: ir.Call, place: ir.Node) -> bool:
 
 def _stands_last(module: Module, node: ir.Node, up: int) -> bool:
     """Whether a place is reached with a better model only, or when training is over, in its function or its callers."""
-    if any(_asks_for_better(module, each, node) for each in ifs_round(node)) or _is_behind_training(node):
-        return True
-    sites = callers(module, ir.function_of(node)) if up else []
-    return bool(sites) and all(_stands_last(module, each, up - 1) for each in sites)
+
+    def is_last(at: ir.Node) -> bool:
+        return any(_asks_for_better(module, each, at) for each in ifs_round(at)) or _is_behind_training(at)
+
+    return _wherever_called(module, node, up, is_last)
 
 
 def _asks_for_better(module: Module, statement: ir.If, node: ir.Node) -> bool:

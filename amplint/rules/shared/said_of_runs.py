@@ -11,8 +11,8 @@ from amplint.model.inference.values import asked
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import taken_from
-from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.control import unpacked_from
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.scopes import owner_class
 from amplint.rules.shared.checkpoints import Slot
 
@@ -143,7 +143,7 @@ def _of_name(module: Module, value: ir.Name, origins: bool) -> set[Setting]:
     found = set[Setting]()
     bindings = reaching(module.names, value)
     for each in bindings:
-        source = taken_from(each.node) if isinstance(each, Other) else None
+        source = unpacked_from(each)
         if isinstance(each, Assigned):
             found |= _of_kept(module, value, each.value, origins)
         elif source is not None:

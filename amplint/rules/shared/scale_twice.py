@@ -58,7 +58,7 @@ def divided_twice(module: Module) -> Iterator[DividedTwice]:
                 continue
             first = next(_before(module, calls, each, scale), None)
             if first is not None:
-                one_of = scale if _is_something_else(module, each, _FOLLOW) else None
+                one_of = scale if _is_something_else(module, each) else None
                 yield DividedTwice(each.place, first, each.changes, one_of)
 
 
@@ -100,13 +100,13 @@ def _scale(module: Module, value: ir.Value, inverse: bool, depth: int) -> ir.Att
     return next((each for each in found if each is not None), None)
 
 
-def _is_something_else(module: Module, division: _Division, depth: int) -> bool:
+def _is_something_else(module: Module, division: _Division) -> bool:
     """Whether the divisor is a variable that doesn't hold the scale on some path."""
     name = division.divisor
     if not isinstance(name, ir.Name):
         return False
     given = [each.value for each in module.names.bindings(name) if isinstance(each, Assigned)]
-    return any(_scale(module, each, division.inverse, depth) is None for each in given)
+    return any(_scale(module, each, division.inverse, _FOLLOW) is None for each in given)
 
 
 def _is_of_gradients(module: Module, value: ir.Value, depth: int) -> bool:
