@@ -419,6 +419,7 @@ def test_another_file_may_save_none_where_there_is_no_scaler(tmp_path: Path) -> 
     [
         ("from config import config", 'config["amp"]', True),
         ("from project.settings import cfg", "cfg.train.amp", True),
+        ("from project.config import train as settings", "settings.amp", True),
         ("import config", "config.USE_AMP", True),
         ("from project.models import AMP_WORKS", "AMP_WORKS", False),
     ],

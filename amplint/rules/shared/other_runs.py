@@ -42,8 +42,10 @@ _READS = re.compile(
     r"(?i)from_?(file|cli|json|yaml)|^cli$|pars|load|read|env|conf|args|opts?$|option|setup|get$|capab|supported"
 )
 _OUTSIDE = {"os.environ", "sys.argv"}
-# What a file imports as its settings: `from config import cfg`.
-_SETTINGS = re.compile(r"(?i)(^|[._])(config|conf|cfg|args|opts?|options|flags|hparams|hyper_?params|settings)$")
+# What a file imports as its settings: `from config import cfg`, `from config import train`.
+_SETTINGS = re.compile(
+    r"(?i)(^|[._])(configs?|conf|cfg|args|opts?|options|flags|hparams|hyper_?params|settings)(\.\w+)?$"
+)
 _CHECKPOINTS = re.compile(r"(?i)load|resume|restore|checkpoint|ckpt|ckp|latest")
 _IN_MEMORY = re.compile(r"io\.|tempfile\.")
 # What a `try` may wait for that a scaler doesn't raise where the state is empty.
