@@ -20,6 +20,7 @@ from amplint.model.objects.key_parts import attribute_of, attribute_of_self, ite
 from amplint.model.objects.terms import Op, Term, literal, path
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Imported, Other, Scope
+from amplint.model.syntax.nesting import is_within
 from amplint.model.syntax.scopes import class_of_self, owner_class
 
 if TYPE_CHECKING:
@@ -307,20 +308,22 @@ class Keys:
     def assigned_in(self, statement: ir.Statement, flags: bool = True) -> list[str]:
         """The keys of the variables and attributes that a compound statement assigns, nested functions left out.
 
-        Without `flags` also those left out that are only ever set to literals or negated.
+        Without `flags` also those left out that the statement only sets to literals or negates, whatever they are
+        before it.
         """
         known = (statement.id, flags)
         if known not in self._assigned_values:
             inside = (each for block in statement.blocks() for each in ir.walk_statements(block, into=False))
             bound = (value for each in (statement, *inside) for value in self._bound_by(each))
             self._assigned_values[known] = [
-                each for each in bound if flags or not isinstance(each, ir.Name) or not self._is_flag(each)
+                each for each in bound if flags or not isinstance(each, ir.Name) or not self._is_flag(each, statement)
             ]
         keys = map(self.own_key, self._assigned_values[known])
         return list(dict.fromkeys(key for key in keys if key is not None))
 
-    def _is_flag(self, value: ir.Name) -> bool:
-        sources = [each.value for each in self.bindings(value) if isinstance(each, Assigned)]
+    def _is_flag(self, value: ir.Name, statement: ir.Statement) -> bool:
+        bound = (each for each in self.bindings(value) if isinstance(each, Assigned))
+        sources = [each.value for each in bound if is_within(each.value, statement)]
         return bool(sources) and all(
             isinstance(each, ir.Constant) or (isinstance(each, ir.Unary) and each.op == "Not") for each in sources
         )

@@ -39,6 +39,8 @@ _OF_AN_OPTIMIZER = re.compile(
     r"(?i)(optim\w*|(^|_)opt)_(states?|state_?dicts?|config|cfg|conf|options|settings|(grouped_)?param(eter)?s|kwargs|args|"
     r"name|type|cls|class|(save_?)?(path|file|dir|p)|file_?(name|path)|level|ckpt|checkpoint|lr|index|idx|id)$"
 )
+# Names of flags and numbers: `need_unscaled_optimizer`, `num_optimizers`.
+_ABOUT_AN_OPTIMIZER = re.compile(r"(?i)^_?(is|has|uses?|needs?|should|must|do|skip|can|may|save|load|step|reset|num|n)_")
 # The methods of an optimizer; an engine of a framework, which is stepped as well, has others.
 _OPTIMIZERS_OWN = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"}
 
@@ -474,7 +476,9 @@ def _is_loops(target: ir.Node | None) -> bool:
 
 def _is_called_optimizer(name: str) -> bool:
     """Whether a name is one of an optimizer."""
-    return bool(_OPTIMIZER_NAME.search(name)) and "sched" not in name.lower() and not _OF_AN_OPTIMIZER.search(name)
+    if not _OPTIMIZER_NAME.search(name) or "sched" in name.lower():
+        return False
+    return not _OF_AN_OPTIMIZER.search(name) and not _ABOUT_AN_OPTIMIZER.search(name)
 
 
 def _is_optimizers_class(name: str) -> bool:
