@@ -1200,3 +1200,35 @@ def test_the_message_does_not_ask_which_function_gives_the_loss() -> None:
     text = step("pass", "autocast()", PLAIN).replace("model(x).mean()", "loss_of(model(x), args.kind)")
     findings = check(text.replace("def train(", TWO_LOSSES + "def train(", 1), "train.py", SETTINGS)
     assert [(each.code, "kind" in each.message) for each in findings] == [("AMP207", False)]
+
+
+PREPARED = """
+import torch
+from accelerate import Accelerator
+
+def train(model, loader, optimizer, cfg):
+    accelerator = Accelerator({precision})
+    dtype = torch.float32
+    if accelerator.mixed_precision == "fp16":
+        dtype = torch.float16
+    elif accelerator.mixed_precision == "bf16":
+        dtype = torch.bfloat16
+    for x in loader:
+        with torch.autocast("cuda"):
+            loss = model(x.to(dtype)).mean()
+        accelerator.backward(loss)
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("precision", "wanted"),
+    [
+        ('mixed_precision="fp16"', []),
+        ("mixed_precision=cfg.precision", ["AMP213"]),
+        ("", ["AMP213"]),  # accelerate's own configuration decides
+    ],
+)
+def test_an_accelerator_has_the_precision_that_it_is_made_with(precision: str, wanted: list[str]) -> None:
+    settings = Settings(frozenset({"AMP213"}), isolated=True)
+    assert found(PREPARED.format(precision=precision), settings) == wanted

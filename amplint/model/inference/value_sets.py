@@ -32,7 +32,7 @@ from amplint.model.inference.formulas import (
 )
 from amplint.model.inference.never_empty import is_never_empty, makes_never_empty
 from amplint.model.inference.set_options import set_before
-from amplint.model.inference.values import Doubt, Follower, Leaf, Step
+from amplint.model.inference.values import KEPT, Doubt, Follower, Leaf, Step
 from amplint.model.names.reaching_definitions import only_reaching, reaching
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
@@ -190,8 +190,10 @@ class Decided:
     def _is_followed(self, value: ir.Value) -> bool:
         """Whether what a value is decides, and not what it is by default."""
         if isinstance(value, ir.Attribute):
-            option = option_named(self._module, value.attr) if owner_class(value) is None else None
-            return owner_class(value) is not None or (option is not None and option.is_fixed)
+            if owner_class(value) is not None or value.attr in KEPT:
+                return True
+            option = option_named(self._module, value.attr)
+            return option is not None and option.is_fixed
         return isinstance(value, (ir.Conditional, ir.Walrus, ir.Subscript, ir.Call, ir.Name))
 
     def given(self, binding: Binding, name: str) -> list[ir.Value]:

@@ -53,6 +53,8 @@ _NESTED = 13  # questions about values that an answer asks
 PARSES = ("parse_args", "parse_known_args")
 _LOOK_UPS = {"os.getenv", "os.environ.get"}
 _NAMESPACES = {"types.SimpleNamespace", "argparse.Namespace"}
+# Attributes that are what their object is made with (accelerate/accelerator.py).
+KEPT = {"mixed_precision": {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}}
 # What leaves a function's result as it is.
 _PLAIN = {"builtins.staticmethod", "builtins.classmethod", "builtins.property", "functools.cached_property"}
 _PLAIN |= {"functools.lru_cache", "functools.cache"}
@@ -628,11 +630,13 @@ class Follower:
         cls = classes.pop() if len(classes) == 1 else None
         if isinstance(cls, ir.Class):
             return self._field(value, cls, calls) or self._of_self(value, cls)
-        if not all(self._module.names.of(each.func) <= _NAMESPACES for each in calls):
+        names = set[str]().union(*(self._module.names.of(each.func) for each in calls))
+        surely = bool(names) and names <= KEPT.get(value.attr, set())
+        if not surely and not names <= _NAMESPACES:
             return None
         given = [each.keyword(value.attr) for each in calls]
         known = [Leaf(each) for each in given if each is not None]
-        return Step(tuple(known), whole=False) if known and len(known) == len(given) else None
+        return Step(tuple(known), whole=surely) if known and len(known) == len(given) else None
 
     def _is_set(self, value: ir.Attribute) -> bool:
         """Whether the file sets such an attribute of any object: `cfg.device = ...`."""

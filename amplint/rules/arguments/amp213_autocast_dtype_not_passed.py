@@ -69,7 +69,7 @@ from amplint.fixes.edits import add_last_argument
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import Dtype, dtypes, region_round
-from amplint.model.inference.formulas import TRUE, both, fact, in_order, possible
+from amplint.model.inference.formulas import TRUE, both, contradict, fact, in_order, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
@@ -260,7 +260,7 @@ def _variable(module: Module, region: Region) -> Evidence | None:
         own = around is function or (function is not None and around is not None and around.cls is function.cls)
         if not own or not isinstance(target, (ir.Name, ir.Attribute)):
             continue
-        if not _decides(dtypes(module, statement.value)):
+        if not _decides(dtypes(module, statement.value)) or contradict(decided(module).inside(statement)):
             continue
         if _readable(module, target, region.call):
             text = module.text(target)
