@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
+from amplint.base.findings import Confidence
 
 PROGRAM = """\
 import torch
@@ -74,3 +75,42 @@ def test_not_where_it_is_called_only_when_it_is_another() -> None:
     inside = "loss = criterion(out, y) if not args.dual else out.mean()"
     assert not found("criterion = Dual() if args.dual else nn.MSELoss()", inside)
     assert found("criterion = Dual() if args.dual else nn.MSELoss()", inside.replace("not ", ""))
+
+
+OPTIONAL = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Alignment(nn.Module):
+    def forward(self, pred, target{default}):
+        if {test}:
+            return F.binary_cross_entropy(pred, target)
+        return pred.mean()
+
+
+def main(model, loader, scaler, optimizer):
+    align = Alignment()
+    for x, more in loader:
+        with torch.autocast("cuda"):
+            loss = align(model(x), target=more.get("target"))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "test", "confidence"),
+    [
+        ("=None", "target is not None", Confidence.LIKELY),
+        ("=None", "not target is None and pred.ndim > 1", Confidence.LIKELY),
+        (", supervised=False", "supervised", Confidence.LIKELY),
+        (", supervised=True", "supervised", Confidence.CERTAIN),
+        ("", "pred.ndim > 1", Confidence.CERTAIN),
+    ],
+)
+def test_a_loss_that_an_optional_argument_asks_for(default: str, test: str, confidence: Confidence) -> None:
+    (finding,) = (each for each in check(OPTIONAL.format(default=default, test=test)) if each.code == "AMP304")
+    assert finding.confidence is confidence

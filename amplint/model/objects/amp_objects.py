@@ -40,7 +40,9 @@ _OF_AN_OPTIMIZER = re.compile(
     r"name|type|cls|class|(save_?)?(path|file|dir|p)|file_?(name|path)|level|ckpt|checkpoint|lr|index|idx|id)$"
 )
 # Names of flags and numbers: `need_unscaled_optimizer`, `num_optimizers`.
-_ABOUT_AN_OPTIMIZER = re.compile(r"(?i)^_?(is|has|uses?|needs?|should|must|do|skip|can|may|save|load|step|reset|num|n)_")
+_ABOUT_AN_OPTIMIZER = re.compile(
+    r"(?i)^_?(is|has|uses?|needs?|should|must|do|skip|can|may|save|load|step|reset|num|n)_"
+)
 # The methods of an optimizer; an engine of a framework, which is stepped as well, has others.
 _OPTIMIZERS_OWN = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"}
 

@@ -7,6 +7,8 @@ may be in the region itself, or in a function or `forward` of the project that t
 Also finds such calls in a step of a LightningModule, if the file creates a Trainer with mixed precision: the Trainer
 opens a region around the step.
 
+The finding is only *likely* if the loss runs only with an argument that is None or False by default.
+
 amplint reports nothing:
 
 - on cpu and mps, where the loss runs under autocast;
@@ -62,15 +64,16 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import says_the_same
 from amplint.model.calls.call_sites import callers
 from amplint.model.inference.devices import region_devices
-from amplint.model.inference.values import values_of
+from amplint.model.inference.values import parameter_read, values_of
 from amplint.model.names.reaching_definitions import only_assignment
-from amplint.model.names.version_guards import tests_of
+from amplint.model.names.version_guards import conditions_of, tests_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.openers import Open, may_switch, openers
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
+from amplint.model.syntax.control import parts_that_hold
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
 from amplint.model.torch_facts.op_spellings import RESHAPES
@@ -154,7 +157,22 @@ def check(module: Module) -> Iterator[Finding]:
             f"{_said(module, call)} raises RuntimeError under {device} autocast ({where}); {title}",
             fix=fix,
             withheld=withheld,
+            confidence=Confidence.LIKELY if _is_optional(module, call) else None,
         )
+
+
+def _is_optional(module: Module, call: ir.Call) -> bool:
+    """Whether the loss runs only if its function gets an argument that it can do without: `if targets is not None:`."""
+    parts = (part for test, holds in conditions_of(call) for part in parts_that_hold(test, holds))
+    return any(_is_against_default(module, *part) for part in parts)
+
+
+def _is_against_default(module: Module, part: ir.Value, truth: bool) -> bool:
+    """Whether a part of a test comes out otherwise than by the default of the parameter that it asks for."""
+    is_compared = isinstance(part, ir.Compare) and part.ops in (("Is",), ("IsNot",)) and ir.is_none(part.rights[0])
+    read = parameter_read(module, part.left if is_compared and isinstance(part, ir.Compare) else part)
+    default = read[1].default if read is not None else None
+    return isinstance(default, ir.Constant) and bool(default.value) is not (truth is not is_compared)
 
 
 def _is_loss(module: Module, call: ir.Call) -> bool:
