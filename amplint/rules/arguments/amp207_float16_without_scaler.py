@@ -112,7 +112,7 @@ from amplint.rules.shared.enabled_flags import (
     turning,
 )
 from amplint.rules.shared.finite_checks import stands_in
-from amplint.rules.shared.loss_regions import loss_regions
+from amplint.rules.shared.loss_regions import is_arithmetic, loss_regions
 from amplint.rules.shared.rehearsal import is_demo, is_probe, is_profiled, is_rehearsal
 from amplint.rules.shared.scaler_usage import every_scaler_usage
 
@@ -159,7 +159,7 @@ def check(module: Module) -> Iterator[Finding]:
     for each in plain:
         if _may_scale(module, each):
             continue
-        entered = [one for one in each.entered if one.at not in of_losses]
+        entered = [one for one in each.entered if one.at not in of_losses and not is_arithmetic(module, one.at)]
         finding = next(filter(None, (_judge(module, each, one) for one in entered)), None)
         if finding is not None:
             yield finding

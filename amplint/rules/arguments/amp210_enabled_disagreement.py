@@ -27,6 +27,7 @@ amplint reports nothing:
 - about an enabled scaler with a float32 region, which is harmless;
 - if region and scaler depend on different flags that may be connected. Two options of one command line are independent;
 - about an older form of autocast, in an `except` whose `try` has the form with a device;
+- about a region that contains only sums, norms and other arithmetic;
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false).
 
 If the setting is declared as a `Literal` or with `choices`, amplint considers only the declared values.
@@ -124,6 +125,7 @@ from amplint.rules.shared.enabled_flags import (
     turning,
 )
 from amplint.rules.shared.fallback_calls import is_after_the_right_call
+from amplint.rules.shared.loss_regions import is_arithmetic
 from amplint.rules.shared.rehearsal import is_rehearsal
 from amplint.rules.shared.scaler_order import receiver
 
@@ -160,6 +162,8 @@ def check(module: Module) -> Iterator[Finding]:
     for each in trained(module):
         for entered in each.entered if not each.unseen else ():
             if entered.region.call.id in told or is_after_the_right_call(module, entered.region.call):
+                continue
+            if is_arithmetic(module, entered.at):
                 continue
             finding = _scaled(module, each, entered) if each.event.kind == "scale" else _plain(module, each, entered)
             if finding is not None:

@@ -99,6 +99,13 @@ def _is_on(module: Module, made: ir.Call) -> bool:
     return region is not None and not is_false(region.enabled) and context.state == Autocast.ON and bool(context.low)
 
 
+def is_arithmetic(module: Module, at: ir.Node) -> bool:
+    """Whether a `with` holds sums, norms and the like alone: no region lets them run in half precision, unless their
+    operands are half already.
+    """
+    return isinstance(at, ir.With) and _Content(module).holds_only_arithmetic(at.body)
+
+
 class _Content:
     """Reads what a region computes, in functions of the file as well."""
 
@@ -111,6 +118,10 @@ class _Content:
     def holds_only_losses(self, block: ir.Block) -> bool:
         """Whether a suite computes losses, and nothing else that autocast could compute in half precision."""
         return self._is_fine(block, _FOLLOW) and self._losses > 0
+
+    def holds_only_arithmetic(self, block: ir.Block) -> bool:
+        """Whether a suite computes no loss, and nothing else that autocast could compute in half precision."""
+        return self._is_fine(block, _FOLLOW) and not self._losses and self.in_sight
 
     def _is_fine(self, block: ir.Block, depth: int) -> bool:
         return all(
