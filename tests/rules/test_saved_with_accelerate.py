@@ -76,6 +76,23 @@ def test_float16_that_a_condition_chooses(chosen: str) -> None:
     assert {each.confidence.value for each in found} == {"likely"}
 
 
+SETTINGS = "\n\nclass Settings:\n    half = {value}\n\n\nsettings = Settings()\n\n\ndef main("
+
+
+@pytest.mark.parametrize(
+    ("value", "option", "wanted"),
+    [
+        ("False", "--other", False),  # set in the code, where nobody who runs it changes it
+        ("True", "--other", True),
+        ("False", "--half", True),
+    ],
+)
+def test_float16_that_the_code_itself_switches_off(value: str, option: str, wanted: bool) -> None:
+    text = TEXT.replace("\n\ndef main(", SETTINGS.format(value=value), 1).replace("--precision", option)
+    text = text.replace("PRECISION", '"fp16" if settings.half else "no"').replace("OPTION", 'action="store_true"')
+    assert ("AMP413" in {each.code for each in check(text)}) is wanted
+
+
 def test_bfloat16_that_a_condition_chooses() -> None:
     assert "AMP413" not in codes('"bf16" if args.half else "no"')
 

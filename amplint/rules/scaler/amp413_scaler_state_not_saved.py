@@ -61,6 +61,7 @@ obstacle:
 amplint reports nothing:
 
 - if the scaler is disabled, or nothing scales or steps with it;
+- if the settings in the code switch an Accelerator's float16 off, and the command line has no such option;
 - if code may reach the scaler's state through `vars(self)`, `__dict__` or a computed name;
 - if all autocast regions, or the regions of the scaler's losses, are bfloat16 or disabled;
 - if no connected file has an autocast region, or anything else in half precision;
@@ -117,6 +118,7 @@ from amplint.model.calls.call_sites import also_as, callers
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
 from amplint.model.inference.constructions import constructions
+from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.formulas import contradict, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import held, parameter_read, values_of
@@ -132,7 +134,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import KEEPS_SCALER
 from amplint.model.torch_facts.signatures import GETS_STATES
-from amplint.model.usage.accelerators import Accelerators, accelerators
+from amplint.model.usage.accelerators import SCALES, Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.apex_scales import APEX_STATES, scaling_calls
@@ -321,6 +323,8 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     by_default = any(each.how.by_default for each in backwards)
     if not any(each.how.is_asked_for for each in backwards):
         return
+    if all(_is_switched_off(module, made) for each in backwards for made in owner.made(each.accelerator)):
+        return
     if any(True for name in ("save_state", "load_state") for _ in module.whole.called(name)):
         return
     if any(map(_is_called_scaler, module.whole.near("scaler").values)):
@@ -340,6 +344,27 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
             withheld="amplint can't tell whether `save_state()` should do this instead",
             confidence=Confidence.LIKELY,
         )
+
+
+def _is_switched_off(module: Module, made: ir.Call) -> bool:
+    """Whether the code itself switches float16 off in an Accelerator, and no option turns it on: `amp = False` in the
+    class of its settings.
+    """
+    given = made.keyword("mixed_precision")
+    leaves = values_of(module, given).leaves if given is not None else ()
+    half = [each for each in leaves if isinstance(each.value, ir.Constant) and each.value.value == SCALES]
+    return bool(half) and all(any(_is_set_against(module, *test) for test in each.tests) for each in half)
+
+
+def _is_set_against(module: Module, test: ir.Value, outcome: object) -> bool:
+    """Whether a setting that is no option of the command line makes a test come out otherwise."""
+    by_default = holds_by_default(module, test)
+    read = [each for each in ir.walk_values(test) if isinstance(each, ir.Attribute)]
+    return (
+        by_default is not None
+        and by_default is not outcome
+        and not any(option_named(module, each.attr) for each in read)
+    )
 
 
 def _of_apex(module: Module) -> Iterator[Finding]:
