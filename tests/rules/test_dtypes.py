@@ -1232,3 +1232,23 @@ def train(model, loader, optimizer, cfg):
 def test_an_accelerator_has_the_precision_that_it_is_made_with(precision: str, wanted: list[str]) -> None:
     settings = Settings(frozenset({"AMP213"}), isolated=True)
     assert found(PREPARED.format(precision=precision), settings) == wanted
+
+
+@pytest.mark.parametrize(("wrapper", "wanted"), [("tools", True), (None, False)])
+def test_a_region_with_unseen_arguments_in_another_file(wrapper: str | None, wanted: bool, tmp_path: Path) -> None:
+    """What wraps functions there says nothing of a region here; in the same file it may be meant instead."""
+    wraps = (
+        "import torch\n\n\ndef wrapped(model, *args, **kwargs):\n"
+        "    with torch.autocast('cuda', *args, **kwargs):\n        return model\n\n\n"
+    )
+    train = (
+        "import torch\n\n\ndef train(model, x, optimizer):\n    dtype = torch.bfloat16\n"
+        "    with torch.autocast('cuda'):\n        loss = wrapped(model, dtype)(x)\n    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    if wrapper is not None:
+        (tmp_path / f"{wrapper}.py").write_text(wraps, "utf-8")
+    text = f"from {wrapper} import wrapped\n{train}" if wrapper is not None else wraps + train
+    (tmp_path / "train.py").write_text(text, "utf-8")
+    codes = {each.code for each in check(text, filename=str(tmp_path / "train.py"))}
+    assert ("AMP213" in codes) is wanted

@@ -256,3 +256,151 @@ def test_an_option_that_nothing_here_reads_is_not_called_on() -> None:
     )
     assert any("always on" in message for _, message in found(f"{text}print(args)\nrun(args.fp16)\n"))
     assert not any("always on" in message for _, message in found(f"{text}print(args)\nrun(args)\n"))
+
+
+SCRIPT = """\
+import argparse
+from tools import train
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--use_amp", action="store_true")
+args = parser.parse_args()
+train(args)
+"""
+TOOLS = """\
+import torch
+
+
+def train(args):
+    torch.ones(1, requires_grad=True).sum().backward()
+
+
+def evaluate(args):
+    with torch.autocast("cuda", enabled=args.use_amp):
+        pass
+"""
+
+
+@pytest.mark.parametrize(("last", "count"), [("", 1), ("tools.evaluate(args)\n", 0), ("train(**vars(args))\n", 0)])
+def test_an_option_that_another_file_reads_where_the_program_never_goes(last: str, count: int, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS, "utf-8")
+    assert len(found(SCRIPT + last, tmp_path / "run.py")) == count
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        (("--fp16", "--loss_scale", "--fp16_opt_level"), ["--fp16"]),  # the others follow from it
+        (("--loss_scale",), []),  # may be for a loss
+        (("--use_fp16", "--fp16_opt_level"), ["--use_fp16"]),
+    ],
+)
+def test_options_that_tune_what_is_off_anyway(options: tuple[str, ...], flags: list[str], tmp_path: Path) -> None:
+    declared = "".join(f'parser.add_argument("{each}")\n' for each in options)
+    text = f"import argparse\n\nparser = argparse.ArgumentParser()\n{declared}args = parser.parse_args()\n"
+    messages = [message for _, message in found(text, tmp_path / "train.py")]
+    assert [each.split("`")[1] for each in messages] == flags
+
+
+TRAIN = """\
+import torch
+
+
+def train(model, x, optimizer, USE):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (TRAIN + "\n\ntrain(model, x, optimizer, True)\n", 1),
+        (TRAIN + "\n\ntrain(model, x, optimizer, use_amp=args.amp)\n", 1),
+        (TRAIN, 0),  # nobody gives it
+        (TRAIN.replace("USE", "USE=False") + "\n\ntrain(model, x, optimizer)\n", 0),
+        (TRAIN.replace("    loss.b", "    print(USE)\n    loss.b") + "\n\ntrain(model, x, optimizer, True)\n", 0),
+        (TRAIN.replace("    loss.b", "    log(locals())\n    loss.b") + "\n\ntrain(model, x, optimizer, True)\n", 0),
+        (TRAIN.replace("def", "@hydra.main()\ndef") + "\n\ntrain(model, x, optimizer, True)\n", 0),
+        (TRAIN + "\n\ntrain(model, x, optimizer, True)\nrun(train)\n", 0),
+        (TRAIN.replace("USE", "scale") + "\n\ntrain(model, x, optimizer, True)\n", 0),
+    ],
+)
+def test_a_parameter_that_is_never_read(text: str, count: int, tmp_path: Path) -> None:
+    assert len(found(text.replace("USE", "use_amp"), tmp_path / "train.py")) == count
+
+
+FIELDS = """\
+class Config:
+    use_amp = True
+
+
+config = Config()
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (FIELDS, 1),
+        (FIELDS.replace("backward", "mean"), 0),  # no training
+        (FIELDS + "print(config.use_amp)\n", 1),
+        (FIELDS + "train(config.use_amp)\n", 0),
+        (FIELDS + 'train(getattr(config, "use_amp"))\n', 0),
+        (FIELDS + "train(**vars(config))\n", 0),
+        (FIELDS.replace("Config", "Trainer(Base)"), 0),
+        ("USE_AMP = True\nloss.backward()\n", 1),
+        ("USE_AMP = True\nloss.backward(USE_AMP)\n", 0),
+    ],
+)
+def test_a_field_that_is_never_read(text: str, count: int, tmp_path: Path) -> None:
+    assert len(found("import torch\n\n" + text, tmp_path / "train.py")) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ('device == "cuda"', 1),
+        ('"cuda" == device', 1),
+        ('device != "cuda:0"', 1),
+        ('device in ("cuda", "mps")', 1),
+        ('device != "cpu"', 0),  # leaves AMP on
+        ('device.type == "cuda"', 0),
+        ('str(device) == "cuda"', 0),
+        ("device == other", 0),
+    ],
+)
+@pytest.mark.parametrize(
+    ("use", "matters"),
+    [
+        ("use_amp = TEST\nrun(use_amp)", True),
+        ('gpu = TEST\nscaler = torch.amp.GradScaler("cuda", enabled=gpu)', True),
+        ('if TEST:\n    scaler = torch.amp.GradScaler("cuda")', True),
+        ("dtype = torch.float16 if TEST else torch.float32", True),
+        ("run(mixed_precision=TEST)", True),
+        ('pinned = TEST\nregion = torch.autocast("cuda")', False),
+    ],
+)
+def test_a_device_compared_with_text(text: str, count: int, use: str, matters: bool) -> None:
+    made = 'import torch\n\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+    assert len(found(f"{made}{use.replace('TEST', text)}\n")) == (count if matters else 0)
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "count"),
+    [
+        ('"fp16" if half else "no"', "amp", 1),
+        ('"fp16" if half else "no"', "half", 0),
+        ('"fp16"', "False", 1),
+        ('"fp16"', "True", 0),
+        ('"bf16"', "amp", 0),
+        ("args.mixed_precision", "amp", 1),
+    ],
+)
+def test_the_precision_of_an_accelerator_overridden(made: str, given: str, count: int) -> None:
+    text = f"def run(args, half, amp):\n    accelerator = Accelerator(mixed_precision={made})\n"
+    text = f"from accelerate import Accelerator\n\n\n{text}    accelerator.native_amp = {given}\n"
+    assert len(found(text)) == count

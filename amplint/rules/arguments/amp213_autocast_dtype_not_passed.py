@@ -196,6 +196,7 @@ def _cast(module: Module, region: Region) -> Evidence | None:
 
 def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | None:
     """A region for cuda that is surely bfloat16, and all with a dtype are; where none has any, a variable."""
+    every = [each for each in every if _is_of_its_file(module, each, region) or not each.opaque]
     others = [each for each in every if each.dtype is not None and not is_false(each.enabled)]
     if _scales(module) or any(each.opaque for each in every) or not all(is_bfloat16(module, each) for each in others):
         return None
@@ -208,6 +209,12 @@ def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | N
         text = f"the autocast region on {module.line(others[0].call)} is bfloat16"
         return Evidence(text) if _is_for_cuda(module, others[0]) else None
     return _variable(module, region)
+
+
+def _is_of_its_file(module: Module, one: Region, other: Region) -> bool:
+    """Whether two regions stand in one file: what wraps functions in another one says nothing of this region."""
+    first, second = (module.place(module.span(each.call)[0])[0] for each in (one, other))
+    return first == second
 
 
 def _scaled(module: Module, region: Region, every: list[Region]) -> Evidence | None:

@@ -5,20 +5,30 @@ Finds:
 
 1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged; or that is always on:
    `action="store_true"` with `default=True`; or that disables autocast in training, while evaluation in the same file
-   always runs under autocast;
+   always runs under autocast; or a `--no-amp` with `action="store_false"` that the code negates: it enables AMP;
 2. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
    with `"amp"`, so `"bf16"` does the same as `"fp32"`;
-3. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`;
+3. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`; and a
+   `torch.device` with a string (`device == "cuda"`), if AMP depends on it;
 4. two strings joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true, and `precision in ["bf16" or
    "bfloat16"]` compares only with `"bf16"`;
 5. a condition for bfloat16 that selects `torch.float16`, or swapped dtypes (`torch.bfloat16 if fp16 else
-   torch.float16`).
+   torch.float16`);
+6. a parameter such as `use_amp` that a training function, or the class of a trainer, never reads, while calls pass it;
+7. a field such as `use_amp` of a configuration (a dataclass, a class named `Config`), or a constant such as `USE_AMP`,
+   that no code of a training program reads;
+8. `accelerator.native_amp = amp`, which overrides the `mixed_precision` of an Accelerator, but not its scaler.
 
-Findings of cases 1 and 2 are only `likely`. In these two cases amplint reports nothing if:
+Findings of cases 1, 2, 6 and 7 are only `likely`, except for options that are always on or negated. In cases 1, 2 and 7
+amplint reports nothing if:
 
-- another file of the program contains the name of the option;
-- the parsed arguments are passed to other code as a whole (`Trainer(**vars(args))`);
+- another file of the program contains the name of the option. In case 1 that file may contain it in functions that the
+  program doesn't call;
+- the parsed arguments or the fields are passed to other code as a whole (`Trainer(**vars(args))`);
 - in case 2, the option is used in another way than in comparisons with strings.
+
+In case 6 amplint reports nothing about methods of derived classes, functions that are passed to other code, and
+functions with decorators: something else may say which parameters they have.
 
 ## Why is this bad?
 Nothing raises. A run that should be in half precision trains in float32, slower and with more memory. A run that should
@@ -43,9 +53,9 @@ with torch.autocast("cuda", dtype=dtype, enabled=args.precision != "fp32"):
 ```
 
 ## Fix safety
-Unsafe, because the program then trains in another precision than before: in case 4 the fix lists both strings, and in
-case 5 it writes the dtype that the condition asks for. There is no fix in the other cases: amplint can't tell what an
-option or a comparison should do.
+Unsafe, because the program then trains in another precision than before: the fix compares `device.type` with the
+string, in case 4 it lists both strings, and in case 5 it writes the dtype that the condition asks for. There is no fix
+in the other cases: amplint can't tell what an option or a comparison should do.
 
 ## Proof
 The test programs are not executed (`shows=none`): the mistakes show only on a command line. A test of amplint evaluates
@@ -64,18 +74,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.model.inference.declared_settings import Options, option_named
+from amplint.model.inference.formulas import negated, possible
 from amplint.model.inference.python_types import DTYPE, kinds
+from amplint.model.inference.value_sets import decided
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.text_scan import code_of
+from amplint.model.usage.accelerators import accelerators
 from amplint.registry.rule import Rule
+from amplint.rules.shared.device_tests import device_tests
 from amplint.rules.shared.option_reads import is_unread, texts_asked
 from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_full, names_half, names_switch
+from amplint.rules.shared.unread_settings import unread_fields, unread_parameters
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.syntax.positions import Span
 
 rule = Rule(
     __name__,
@@ -88,6 +104,22 @@ rule = Rule(
         "add_argument & mixed_precision",
         "add_argument & use_amp",
         "add_argument & --amp",
+        "add_argument & loss_scale",
+        "add_argument & opt_level",
+        "store_false & amp",
+        "use_amp & =",
+        "use_fp16 & =",
+        "use_bf16 & =",
+        "mixed_precision & =",
+        "USE_AMP",
+        "USE_FP16",
+        "USE_BF16",
+        "MIXED_PRECISION",
+        "fp16: bool",
+        "bf16: bool",
+        "amp: bool",
+        "autocast & enabled & __init__",
+        "autocast & amp & def",
         "choices & bf16",
         "choices & fp16",
         "choices & float16",
@@ -102,25 +134,40 @@ rule = Rule(
         "fp16 & torch.bfloat16",
         "bf16 & torch.half",
         "fp16 & torch.float16 & ==",
+        "device & autocast & cuda",
+        "device & GradScaler & cuda",
+        "device & torch.float16 & cuda",
+        "_amp & torch.device",
+        "native_amp",
     ),
     not_shown="a run of a step parses no command line",
 )
 
 _CHOICE = "amplint can't tell what the choice should do"
+_MEANING = "amplint can't tell what the option should do"
+_LIKELY = Confidence.LIKELY
 _DTYPES = {"torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16, "torch.half": FLOAT16}
-# What may read any of the parsed arguments, by names that are not written, or in code out of sight.
+# What may read any of the parsed arguments, by names that are not written, or in code out of sight; strings are taken
+# out, so that `getattr(args, "fp16")` has none of its second argument.
 _TAKES_ALL = re.compile(
     r"\*\*\s*(?:vars\(|args\b|opts?\b|options\b|flags\b|hparams\b)|__dict__|from_argparse_args|setattr\("
-    r"|parse_args_into_dataclasses|\b(?:subprocess|os\.system|execv\w*)\b|getattr\(\s*\w+\s*,\s*[^'\"\s]"
+    r"|parse_args_into_dataclasses|\b(?:subprocess|os\.system|execv\w*)\b|getattr\(\s*\w+\s*,\s*[^'\"\s,)]"
     r"|\b(?:deepspeed|fairseq|megatron|detectron2)\b"
 )
+_NO = re.compile(r"(?i)no_|disable_")
 _RETIRED = re.compile(r"(?i)deprecat|ignored|unused|not (?:used|supported|implemented)|legacy|no effect|todo|compatib")
+
+
+# Options that only matter while mixed precision is on.
+_TUNING = re.compile(
+    r"(?i)(?:(?:fp16|amp|apex)_)?(?:opt_level|(?:(?:static|dynamic|init(?:ial)?)_)?loss_scale|init_scale)"
+)
 
 
 class _Ignored(NamedTuple):
     """What is to be reported: the place, the message, and the text that corrects the place, or why there is none."""
 
-    node: ir.Value
+    node: ir.Value | Span
     message: str
     corrected: str | None = None
     withheld: str | None = None
@@ -132,38 +179,60 @@ def check(module: Module) -> Iterator[Finding]:
     """Choices that nothing asks for, tests that are never or always true, and dtypes that are not what is asked."""
     for each in (
         *_unread(module),
+        *_unread_elsewhere(module),
         *_always_on(module),
+        *_inverted(module),
         *_on_in_evaluation(module),
         *_same_as_full(module),
         *_never_true(module),
+        *_of_device(module),
+        *_overridden(module),
         *_joined(module),
         *_other_dtype(module),
     ):
         fix = None
         if each.corrected is not None:
+            assert isinstance(each.node, ir.Node)
             edit = Edit(*module.layout.outer(each.node), each.corrected)
             fix = Fix(Applicability.UNSAFE, f"Replace with `{each.corrected}`", (edit,))
-        yield rule.finding(
-            module.span(each.node), each.message, fix=fix, withheld=each.withheld, confidence=each.confidence
-        )
+        span = module.span(each.node) if isinstance(each.node, ir.Node) else each.node
+        yield rule.finding(span, each.message, fix=fix, withheld=each.withheld, confidence=each.confidence)
 
 
 def _unread(module: Module) -> Iterator[_Ignored]:
     """Each option of mixed precision that the program declares, and does not read but to log it."""
     if _TAKES_ALL.search(code_of(module.source.text)):
         return
-    for attr, calls in module.once(Options).declared.items():
-        call = calls[0]
+    declared, unread = module.once(Options).declared, False
+    switches = list(filter(names_switch, declared))
+    tuning = list(filter(_TUNING.fullmatch, declared)) if switches else []
+    for attr in (*switches, *tuning):
+        call = declared[attr][0]
         name = call.positional[0]
-        if len(calls) > 1 or not module.is_own(call) or not names_switch(attr) or _is_retired(call):
+        if len(declared[attr]) > 1 or not module.is_own(call) or _is_retired(call):
             continue
-        if not is_unread(module, attr, call):
+        if (unread and attr in tuning) or not is_unread(module, attr, call):
             continue
+        unread = True
         flag = module.text(name).strip("\"'")
         said = f"`{flag}` has no effect: no code of this program uses `{attr}`; use the option, or remove it"
-        yield _Ignored(
-            name, said, withheld="amplint can't tell what the option should do", confidence=Confidence.LIKELY
-        )
+        yield _Ignored(name, said, withheld=_MEANING, confidence=_LIKELY)
+
+
+def _unread_elsewhere(module: Module) -> Iterator[_Ignored]:
+    """Each parameter for AMP that a function gets and doesn't read, and each such field of a configuration."""
+    for each in unread_parameters(module):
+        assert each.function is not None
+        what = each.function.cls.name if each.function.cls is not None and each.function.name == "__init__" else ""
+        said = f"`{each.name}` has no effect: `{what or each.function.name}` never reads this parameter"
+        if each.region is not None:
+            said += f", and the autocast region on {module.line(each.region.call)} does not depend on it"
+        yield _Ignored(each.span, f"{said}; use the parameter, or remove it", withheld=_MEANING, confidence=_LIKELY)
+    if _TAKES_ALL.search(code_of(module.source.text)):
+        return
+    for each in unread_fields(module):
+        said = f"`{each.name}` has no effect: no code of this program reads this setting; use the setting, or remove it"
+        yield _Ignored(each.span, said, withheld=_MEANING, confidence=_LIKELY)
 
 
 def _always_on(module: Module) -> Iterator[_Ignored]:
@@ -185,6 +254,35 @@ def _always_on(module: Module) -> Iterator[_Ignored]:
                 "`action=argparse.BooleanOptionalAction`"
             )
             yield _Ignored(default, message, withheld="amplint can't tell whether the default or the action is meant")
+
+
+def _inverted(module: Module) -> Iterator[_Ignored]:
+    """Each `--no-amp` that is true unless it is on the command line, where the code negates it."""
+    for attr, calls in module.once(Options).declared.items():
+        option = option_named(module, attr)
+        if option is None or not module.is_own(option.call) or not _NO.match(attr) or not names_switch(attr):
+            continue
+        is_on = option.default is None or (isinstance(option.default, ir.Constant) and option.default.value is True)
+        if option.stores is not False or not is_on or option.changed or option.call.keyword("dest") is not None:
+            continue
+        reads = [each for each in module.whole.near(attr).values if ir.last_name(each) == attr]
+        reads = [each for each in reads if not getattr(each, "bound", False) and not _is_passed_on(each, attr)]
+        action = calls[0].keyword("action")
+        if reads and action is not None and all(isinstance(each.parent, ir.Unary) for each in reads):
+            flag = module.text(option.call.positional[0]).strip("\"'")
+            message = (
+                f'`{flag}` does the opposite: "store_false" makes `{attr}` false, and {module.line(reads[0])} negates '
+                'it; use `action="store_true"`'
+            )
+            yield _Ignored(action, message, withheld="whoever starts the program may know it the other way around")
+
+
+def _is_passed_on(value: ir.Value, attr: str) -> bool:
+    """Whether what is read is given for a parameter of the same name, which is read in its place, or kept so."""
+    up = value.parent
+    if isinstance(up, ir.Assign):
+        return value in up.targets or all(ir.last_name(each) == attr for each in up.targets)
+    return isinstance(up, ir.Call) and any(arg.value is value and arg.keyword == attr for arg in up.args)
 
 
 def _is_read(module: Module, attr: str) -> bool:
@@ -290,6 +388,55 @@ def _never_true(module: Module) -> Iterator[_Ignored]:
             break
 
 
+def _of_device(module: Module) -> Iterator[_Ignored]:
+    """Each comparison of a torch.device with the name of an accelerator, that AMP hangs on."""
+    for test, device in device_tests(module):
+        text = module.on_one_line(device)
+        said = (
+            f"`{text}` is a torch.device, which never equals a string: this condition is always "
+            f"{'true' if test.ops[0] in ('NotEqual', 'NotIn') else 'false'}, also on a GPU; compare `{text}.type`"
+        )
+        fix = device if isinstance(device, (ir.Name, ir.Attribute)) else None
+        yield _Ignored(
+            fix or test,
+            said,
+            f"{module.text(device)}.type" if fix is not None and _is_type_alone(test) else None,
+            None if fix is not None and _is_type_alone(test) else "amplint can't tell whether the index matters",
+        )
+
+
+def _overridden(module: Module) -> Iterator[_Ignored]:
+    """Each `accelerator.native_amp = ...` that doesn't follow the precision that the Accelerator was made with.
+
+    accelerate asks this attribute for autocast and for `unscale_gradients`, but not for the scaler.
+    """
+    known, makers = decided(module), accelerators(module)
+    for statement in module.own.near("native_amp").statements:
+        target = statement.targets[0] if isinstance(statement, ir.Assign) and len(statement.targets) == 1 else None
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if not isinstance(target, ir.Attribute) or target.attr != "native_amp" or value is None:
+            continue
+        if conditions_round(statement) or not makers.owns(target.base):
+            continue  # a device without autocast
+        given = [call.keyword("mixed_precision") for call in makers.made(target.base)]
+        off = any(
+            each is not None and possible(known.equals(each, "fp16"), negated(known.of(value))) is not None
+            for each in given
+        )
+        if off:
+            what = module.on_one_line(target)
+            said = (
+                f'`{what}` overrides `mixed_precision`: with "fp16", autocast and unscaling before a clip are off if '
+                f"`{module.on_one_line(value)}` is false, and the loss is still scaled; remove this line"
+            )
+            yield _Ignored(target, said, withheld="amplint can't tell which of the two settings is meant")
+
+
+def _is_type_alone(test: ir.Compare) -> bool:
+    """Whether what a device is compared with has no index, as its `type` has none."""
+    return not any(isinstance(each, ir.Constant) and ":" in str(each.value) for each in ir.walk_values(test))
+
+
 def _with_dtype(text: str) -> str:
     """The dtype that a text names, as what a dtype is to be compared with instead; "" where it names none."""
     if "16" not in text and text.lower() != "half":
@@ -337,8 +484,8 @@ def _other_dtype(module: Module) -> Iterator[_Ignored]:
         dtype = _DTYPES.get(module.names.only(value) or "")
         if dtype is None or not isinstance(value.parent, (ir.Conditional, ir.Assign, ir.Return)):
             continue
-        test = _innermost(value)
-        if test is None or asked_dtype(module, test) in (None, dtype):
+        test, asked = _innermost(module, value) or (None, dtype)
+        if test is None or asked == dtype:
             continue
         if dtype == FLOAT16 or _is_swapped(module, value):
             other = BFLOAT16 if dtype == FLOAT16 else FLOAT16
@@ -359,13 +506,22 @@ def _renamed(module: Module, value: ir.Value, dtype: str) -> str | None:
     return f"{module.text(value.base)}.{dtype}" if isinstance(value, ir.Attribute) else None
 
 
-def _innermost(value: ir.Value) -> ir.Value | None:
-    """The test that alone selects a value, which holds there."""
+def _innermost(module: Module, value: ir.Value) -> tuple[ir.Value, str] | None:
+    """The part of the test that selects a value, and the dtype that it asks for; each of its parts asks for that, or is
+    a plain setting: `"bf16" in config and config["bf16"]["enabled"]`.
+    """
     tests = conditions_round(value)
-    if not tests:
+    parts = list(parts_that_hold(*tests[0])) if tests else []
+    asked = [(part, asked_dtype(module, part) if holds else None) for part, holds in parts]
+    if not all(holds and (dtype or _is_setting(part)) for (part, dtype), (_, holds) in zip(asked, parts, strict=True)):
         return None
-    parts = list(parts_that_hold(*tests[0]))
-    return parts[0][0] if len(parts) == 1 and parts[0][1] else None
+    found = [(part, dtype) for part, dtype in asked if dtype is not None]
+    return found[-1] if len({dtype for _, dtype in found}) == 1 else None
+
+
+def _is_setting(part: ir.Value) -> bool:
+    """Whether a part of a test reads an attribute that has nothing to do with what a device supports."""
+    return isinstance(part, ir.Attribute) and "support" not in part.attr
 
 
 def _is_swapped(module: Module, value: ir.Value) -> bool:

@@ -10,7 +10,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.value_uses import LOGS
 from amplint.model.inference.values import held
 from amplint.model.names.reaching_definitions import reaching
-from amplint.model.project.importers import surely_lack
+from amplint.model.project.importers import surely_lack, surely_run_without
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import is_within
 
@@ -176,11 +176,18 @@ def _has_elsewhere(module: Module, attr: str) -> bool:
     return not surely_lack(module.source.filename, re.compile(rb"\b" + re.escape(attr.encode()) + rb"\b"))
 
 
-def is_unread(module: Module, attr: str, declared: ir.Call) -> bool:
-    """Whether the program reads an option at most to log it; `declared`: the call that declares it."""
-    return not _has_elsewhere(module, attr) and not any(
-        _is_read(module, each, declared) for each in _named(module, attr)
+def is_unread(module: Module, attr: str, declared: ir.Node) -> bool:
+    """Whether the program reads a setting at most to log it; `declared`: the call or the field that declares it."""
+    elsewhere = _has_elsewhere(module, attr) and not (
+        isinstance(declared, ir.Call) and _runs_without(module, attr.encode())
     )
+    return not elsewhere and not any(_is_read(module, each, declared) for each in _named(module, attr))
+
+
+def _runs_without(module: Module, attr: bytes) -> bool:
+    """Whether what reads an option in other files is surely in functions that this program doesn't call."""
+    reads = re.compile(rb"\.\s*%s\b|[\"']%s[\"']|\*\*\s*(?:vars\(|[\w.]*__dict__)" % (attr, attr))
+    return surely_run_without(module.source.filename, next(iter(module.texts)), reads)
 
 
 def _named(module: Module, attr: str) -> Iterator[ir.Value]:
@@ -190,7 +197,7 @@ def _named(module: Module, attr: str) -> Iterator[ir.Value]:
             yield value
 
 
-def _is_read(module: Module, value: ir.Value, declared: ir.Call) -> bool:
+def _is_read(module: Module, value: ir.Value, declared: ir.Node) -> bool:
     """Whether something with the name of an option may read it, for more than to log it."""
     if is_within(value, declared) or (isinstance(value, ir.Attribute) and _is_set(value)):
         return False

@@ -68,17 +68,28 @@ def asked_dtype(module: Module, test: ir.Value) -> str | None:
 
     None for a test that asks for neither, for both, or whether the device supports it.
     """
+    if isinstance(test, ir.Compare) and test.ops == ("In",):
+        # `"bf16" in config`; "float16" is in "bfloat16", too
+        named = test.left.value if isinstance(test.left, ir.Constant) else None
+        return _compared_dtype(module, test.left) if named != FLOAT16 else None
     if isinstance(test, ir.Compare):
         return _compared_dtype(module, test.rights[0]) if test.ops in _EQUAL else None
     if not isinstance(test, (ir.Name, ir.Attribute, ir.Subscript)):
         return None  # a call asks whether the device can do it
-    key = test.index.value if isinstance(test, ir.Subscript) and isinstance(test.index, ir.Constant) else ""
-    name = ir.last_name(test) or str(key)
+    name = ir.last_name(test) or _key(test)
+    if name == "enabled":
+        base = test.base if isinstance(test, (ir.Attribute, ir.Subscript)) else test
+        name = ir.last_name(base) or _key(base)  # `config["bf16"]["enabled"]`
     if "support" in name:
         return None
     if _BFLOAT16.search(name):
         return BFLOAT16 if not _EITHER.search(_BFLOAT16.sub("", name)) else None
     return FLOAT16 if _FLOAT16.search(name) else None
+
+
+def _key(value: ir.Value) -> str:
+    """The literal key of a subscript, as text."""
+    return str(value.index.value) if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant) else ""
 
 
 def _compared_dtype(module: Module, value: ir.Value) -> str | None:
