@@ -175,7 +175,7 @@ def _of_lightning(module: Module) -> Iterator[Finding]:
         dtype = _TRUE_HALF.get(precision) if isinstance(precision, str) else None
         if dtype is None or each.precision is None or not _is_trained_by(module, each, kept):
             continue
-        made = next(iter(module.calls_of("torch.optim.*")), None)
+        made = next((call for call in module.calls_of("torch.optim.*") if not _schedules(module, call)), None)
         is_sure = each.precisions(module) == {precision}
         consequence, confidence, _ = _consequence(module, dtype, made, is_sure=is_sure)
         mixed = precision.replace("true", "mixed") if isinstance(precision, str) else ""
@@ -298,7 +298,7 @@ def _consequence(module: Module, dtype: str, made: ir.Call | None, *, is_sure: b
         return happens, confidence, "keep float32 parameters, and use autocast with a GradScaler"
     rate = _rate(made) if made is not None else None
     most = number_or_default(module, rate)
-    adaptive = made is not None and bool(_ADAPTIVE.search(ir.last_name(made.func)))
+    adaptive = made is not None and _is_adaptive(module, made)
     happens, is_small = f"updates below about {_LEAST[dtype]} of a weight are rounded away", False
     if adaptive and most is not None and most <= _SMALL_RATE:
         is_small = True
@@ -317,9 +317,20 @@ def _rate(made: ir.Call) -> ir.Value | None:
     return made.keyword("lr") or (made.positional[1] if len(made.positional) > 1 else None)
 
 
+def _schedules(module: Module, call: ir.Call) -> bool:
+    """Whether a call makes a scheduler of the learning rate."""
+    return any(name.startswith("torch.optim.lr_scheduler.") for name in module.names.of(call.func))
+
+
+def _is_adaptive(module: Module, made: ir.Call) -> bool:
+    """Whether a call creates an optimizer like Adam, whatever the code calls the class."""
+    names = module.names.of(made.func) or {ir.last_name(made.func)}
+    return all(_ADAPTIVE.search(each) for each in names)
+
+
 def _loses_eps(module: Module, made: ir.Call) -> bool:
     """Whether an optimizer like Adam adds an `eps` in float16 that is 0 there; a fused one computes in float32."""
-    if not _ADAPTIVE.search(ir.last_name(made.func)) or may_be_fused(made):
+    if not _is_adaptive(module, made) or may_be_fused(made):
         return False
     given = made.keyword("eps")
     kind = number(module, given)
