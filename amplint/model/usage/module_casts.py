@@ -54,7 +54,7 @@ def _casts(module: Module) -> list[Cast]:
 
 
 def _asked_of(module: Module, statement: ir.Statement) -> list[Cast]:
-    """The casts to half precision that a statement makes on the way, and that stay: `save(model.half().state_dict())`."""
+    """The casts to half precision on the way of a statement, which stay: `save(model.half().state_dict())`."""
     found = []
     for value in statement.values():
         for each in ir.walk_values(value):

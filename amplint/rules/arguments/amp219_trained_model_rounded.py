@@ -1,15 +1,16 @@
 """A model in training is cast to half precision in place: its float32 weights are rounded.
 
 ## What it does
-Finds a cast such as `model.half()` or `model.to(torch.bfloat16)` in a loop that trains the model, or in a function that
-the loop calls with the model. There are two cases:
+Finds a cast such as `model.half()` or `model.to(torch.bfloat16)` in a loop that trains the model, in a function that
+the loop calls with the model, or in a method of the object that trains it. A cast while saving counts, too:
+`torch.save(model.half().state_dict(), path)`. There are two cases:
 
 - the model is cast back to float32 later in the same function, such as after a validation or after saving;
 - the model stays in half precision, and the loop trains it further. Such a finding is only `likely`.
 
 amplint reports nothing:
 
-- about a copy (`copy.deepcopy(model).half()`), and about a model that each iteration creates;
+- about a copy (`copy.deepcopy(model).half()`), and about a model, or a trainer, that each iteration creates;
 - if nothing is trained after the cast;
 - about models for which amplint sees no optimizer, such as frozen ones and moving averages;
 - if the model has been in half precision since before the loop: that is AMP208 or AMP217.
@@ -179,7 +180,9 @@ def _places(module: Module, half: Cast) -> list[tuple[str, ir.Call]]:
 def _is_half_before(module: Module, half: Cast, loop: ir.For | ir.While) -> bool:
     """Whether the model is cast to half precision before the loop already."""
     return any(
-        each.key == half.key and _half_types(module, each) and (_trained_at(module, each) or (None, None))[1] is not loop
+        each.key == half.key
+        and _half_types(module, each)
+        and (_trained_at(module, each) or (None, None))[1] is not loop
         for each in casts(module)
         if each.call is not half.call and each.call.id < half.call.id
     )
