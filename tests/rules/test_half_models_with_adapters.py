@@ -1,4 +1,4 @@
-"""AMP208, AMP217: half models that get adapters only where an option asks for them; else they are trained themselves."""
+"""AMP208, AMP217: half models that get adapters only where an option asks for them, and else are trained themselves."""
 
 from __future__ import annotations
 
