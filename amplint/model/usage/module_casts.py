@@ -22,6 +22,9 @@ _LOADS = ("from_pretrained", "from_config")
 # What gives the parts of a module, all of which have its parameters.
 _PARTS = ("modules", "named_modules", "children", "named_children")
 
+# What only modules have, and not tensors.
+_OF_MODULES = ("state_dict", "parameters", "named_parameters", "save_pretrained")
+
 
 class Cast(NamedTuple):
     """A call that casts the module kept at `key` to a dtype ("float16"); None: which can't be told."""
@@ -46,6 +49,21 @@ def _casts(module: Module) -> list[Cast]:
                 if call is not None:
                     keys = _each_of(module, kept, root) or [_whole_of(module, kept, root) or known.key(kept)]
                     found += [Cast(call, key, cast_to(module, call)) for key in keys if key is not None]
+        found += _asked_of(module, statement)
+    return found
+
+
+def _asked_of(module: Module, statement: ir.Statement) -> list[Cast]:
+    """The casts to half precision on the way of a statement, which stay: `save(model.half().state_dict())`."""
+    found = []
+    for value in statement.values():
+        for each in ir.walk_values(value):
+            base = ir.called_on(each, *_OF_MODULES)
+            call, root = _last_cast(module, base) if base is not None else (None, value)
+            key = objects(module).key(root) if call is not None else None
+            dtype = cast_to(module, call) if call is not None else None
+            if call is not None and key is not None and dtype not in ("float32", "float64"):
+                found.append(Cast(call, key, dtype))
     return found
 
 
@@ -154,3 +172,14 @@ def is_made_in(module: Module, key: str, loop: ir.For | ir.While) -> bool:
             if each.value is None or known.key(what_is_cast(each.value)) != key:
                 return True
     return False
+
+
+def is_made_anew(module: Module, key: str, place: ir.Call, loop: ir.For | ir.While) -> bool:
+    """Whether each iteration of a loop creates the module kept at `key`, or makes what the call at `place`, which leads
+    to a cast of it, is given or is a method of.
+    """
+    known = objects(module)
+    given = [each.value for each in place.args]
+    given += [place.func.base] if isinstance(place.func, ir.Attribute) else []
+    keys = {key, *(each for value in given if (each := known.key(value)) is not None)}
+    return any(is_made_in(module, each, loop) for each in keys)

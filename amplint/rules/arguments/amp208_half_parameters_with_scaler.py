@@ -16,7 +16,7 @@ amplint reports nothing if:
 
 - the model, or a part of it, is cast back, or only single parameters are cast;
 - the cast comes after the training, or something built from the model is trained instead (such as peft adapters on this
-  model);
+  model, unless they are added only with an option that is off by default);
 - the scaler is a ShardedGradScaler, which supports float16 gradients;
 - the optimizer is fused, and `unscale_` is never called for it;
 - conditions decide on the cast and on the scaler, and they may exclude each other.
@@ -135,7 +135,7 @@ def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
             continue
         if possible(each.on, cast) is None:
             continue
-        sure = each.is_sure and not made and not is_vague(cast) and not is_vague(each.on)
+        sure = each.is_sure and not made and not model.by_choice and not is_vague(cast) and not is_vague(each.on)
         yield rule.finding(
             module.span(half.call),
             f"{model.makes} the parameters float16, and {each.whose} on {module.line(each.at)} raises "

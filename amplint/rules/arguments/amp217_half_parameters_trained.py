@@ -25,7 +25,8 @@ amplint reports nothing if:
 - the cast comes after the training, or the model is frozen;
 - the trained model comes from a function of another file, but for one that by its name only wraps it
   (`compile_model(model)`);
-- adapters of this model are trained (peft);
+- adapters of this model are trained (peft). If an option asks for them that is off by default, the finding is a
+  `likely` warning: else the half parameters are trained;
 - DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 ## Why is this bad?
@@ -153,7 +154,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not models or any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
     for model in models:
-        if model.adapts or model.keys & wholly_frozen(module):
+        if (model.adapts and not model.by_choice) or model.keys & wholly_frozen(module):
             continue
         yield from _of_trainers(module, model)
         made = _made(module, model)
@@ -175,7 +176,7 @@ def _of_lightning(module: Module) -> Iterator[Finding]:
         dtype = _TRUE_HALF.get(precision) if isinstance(precision, str) else None
         if dtype is None or each.precision is None or not _is_trained_by(module, each, kept):
             continue
-        made = next(iter(module.calls_of("torch.optim.*")), None)
+        made = next((call for call in module.calls_of("torch.optim.*") if not _schedules(module, call)), None)
         is_sure = each.precisions(module) == {precision}
         consequence, confidence, _ = _consequence(module, dtype, made, is_sure=is_sure)
         mixed = precision.replace("true", "mixed") if isinstance(precision, str) else ""
@@ -273,7 +274,7 @@ def _step(module: Module, model: HalfModel, optimizers: Collection[str]) -> ir.C
 
 def _finding(module: Module, model: HalfModel, made: ir.Call | None, step: ir.Call) -> Finding:
     """The finding of a cast; `made` creates the optimizer, and `step` is the one that trains."""
-    is_sure = made is not None and model.cast.dtype == model.dtype and not model.doubtful
+    is_sure = made is not None and model.cast.dtype == model.dtype and not model.doubtful and not model.adapts
     consequence, confidence, advice = _consequence(module, model.dtype, made, is_sure=is_sure)
     trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
@@ -298,7 +299,7 @@ def _consequence(module: Module, dtype: str, made: ir.Call | None, *, is_sure: b
         return happens, confidence, "keep float32 parameters, and use autocast with a GradScaler"
     rate = _rate(made) if made is not None else None
     most = number_or_default(module, rate)
-    adaptive = made is not None and bool(_ADAPTIVE.search(ir.last_name(made.func)))
+    adaptive = made is not None and _is_adaptive(module, made)
     happens, is_small = f"updates below about {_LEAST[dtype]} of a weight are rounded away", False
     if adaptive and most is not None and most <= _SMALL_RATE:
         is_small = True
@@ -317,10 +318,23 @@ def _rate(made: ir.Call) -> ir.Value | None:
     return made.keyword("lr") or (made.positional[1] if len(made.positional) > 1 else None)
 
 
+def _schedules(module: Module, call: ir.Call) -> bool:
+    """Whether a call makes a scheduler of the learning rate."""
+    return any(name.startswith("torch.optim.lr_scheduler.") for name in module.names.of(call.func))
+
+
+def _is_adaptive(module: Module, made: ir.Call) -> bool:
+    """Whether a call creates an optimizer like Adam, whatever the code calls the class."""
+    names = module.names.of(made.func) or {ir.last_name(made.func)}
+    return all(_ADAPTIVE.search(each) for each in names)
+
+
 def _loses_eps(module: Module, made: ir.Call) -> bool:
     """Whether an optimizer like Adam adds an `eps` in float16 that is 0 there; a fused one computes in float32."""
-    if not _ADAPTIVE.search(ir.last_name(made.func)) or may_be_fused(made):
+    if not _is_adaptive(module, made) or may_be_fused(made):
         return False
+    if not all(name.startswith("torch.optim.") for name in module.names.of(made.func)):
+        return False  # those of bitsandbytes compute in float32
     given = made.keyword("eps")
     kind = number(module, given)
     return given is None or (kind is not None and kind.value is not None and kind.value < _LEAST_FLOAT16)

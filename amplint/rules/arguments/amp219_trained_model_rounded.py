@@ -1,15 +1,16 @@
 """A model in training is cast to half precision in place: its float32 weights are rounded.
 
 ## What it does
-Finds a cast such as `model.half()` or `model.to(torch.bfloat16)` in a loop that trains the model, or in a function that
-the loop calls with the model. There are two cases:
+Finds a cast such as `model.half()` or `model.to(torch.bfloat16)` in a loop that trains the model, in a function that
+the loop calls with the model, or in a method of the object that trains it. A cast while saving counts, too:
+`torch.save(model.half().state_dict(), path)`. There are two cases:
 
 - the model is cast back to float32 later in the same function, such as after a validation or after saving;
 - the model stays in half precision, and the loop trains it further. Such a finding is only `likely`.
 
 amplint reports nothing:
 
-- about a copy (`copy.deepcopy(model).half()`), and about a model that each iteration creates;
+- about a copy (`copy.deepcopy(model).half()`), and about a model, or a trainer, that each iteration creates;
 - if nothing is trained after the cast;
 - about models for which amplint sees no optimizer, such as frozen ones and moving averages;
 - if the model has been in half precision since before the loop: that is AMP208 or AMP217.
@@ -56,16 +57,17 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.call_sites import passed_by
+from amplint.model.calls.call_sites import callers, passed_by
 from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.formulas import contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import is_own_attribute
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.usage.frozen_models import frozen
-from amplint.model.usage.module_casts import Cast, casts, dtype_of, is_made_in
+from amplint.model.usage.module_casts import Cast, casts, dtype_of, is_made_anew
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_models import cause_of
 
@@ -86,6 +88,8 @@ rule = Rule(
     not_shown="each step is right, and the cast between the steps rounds the weights",
 )
 
+_MANY = 16  # calls that lead to a cast
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
@@ -96,7 +100,7 @@ def check(module: Module) -> Iterator[Finding]:
         if not names or not module.is_own(half.call):
             continue
         back = next((each for each in every if _casts_back(module, half, each)), None)
-        loop = _training_loop(module, half)
+        place, loop = _trained_at(module, half) or (half.call, None)
         if loop is None or _is_half_before(module, half, loop):
             continue
         dtype = " or ".join(names)
@@ -107,7 +111,7 @@ def check(module: Module) -> Iterator[Finding]:
                 "can't restore them: small updates are lost; cast a copy of the model, or use autocast",
                 withheld="amplint can't tell whether to cast a copy or to use autocast",
             )
-        elif _trains_before(module, half, loop) and not _ends(half.call, loop):
+        elif _trains_before(module, place, loop) and not _ends(place, loop):
             yield rule.finding(
                 module.span(half.call),
                 f"this casts the model to {dtype} during training: the next iterations train rounded weights, and "
@@ -138,35 +142,55 @@ def _casts_back(module: Module, half: Cast, other: Cast) -> bool:
     )
 
 
-def _training_loop(module: Module, half: Cast) -> ir.For | ir.While | None:
-    """The loop that trains the model of a cast and reaches the cast, by itself or through a call of its function."""
+def _trained_at(module: Module, half: Cast) -> tuple[ir.Call, ir.For | ir.While] | None:
+    """The loop that trains the model of a cast and reaches the cast, and what reaches it there: the cast itself, or the
+    call that leads to it.
+    """
     known, calls = objects(module), module.once(CallGraph)
-    places: list[tuple[str | None, ir.Node]] = [(half.key, half.call)]
-    parameter = known.parameter_of(half.key)
-    for call, value in passed_by(module, *parameter) if parameter is not None else ():
-        places.append((known.key(value) if value is not None else None, call))
-    for key, place in places:
-        if key is None or not known.owned_by(key) or key in frozen(module):
+    for key, place in _places(module, half):
+        if not known.owned_by(key) or key in frozen(module):
             continue
         for loop in loops_round(place):
-            if calls.trains(loop.body) and not is_made_in(module, key, loop):
-                return loop
+            if calls.trains(loop.body) and not is_made_anew(module, key, place, loop):
+                return place, loop
     return None
+
+
+def _places(module: Module, half: Cast) -> list[tuple[str, ir.Call]]:
+    """A cast and the calls that lead to it, each with the key of the model there: what a call gives for a parameter, or
+    the attribute of the object whose methods they are in.
+    """
+    known = objects(module)
+    places = [(half.key, half.call)]
+    for key, place in places:  # grows
+        parameter = known.parameter_of(key)
+        if len(places) >= _MANY:
+            break
+        if parameter is not None:
+            given = passed_by(module, *parameter)
+            found = [(inner, call) for call, value in given if value is not None and (inner := known.key(value))]
+        elif is_own_attribute(key):
+            found = [(key, call) for call in callers(module, ir.function_of(place))]
+        else:
+            continue
+        places += [each for each in found if each not in places]
+    return places
 
 
 def _is_half_before(module: Module, half: Cast, loop: ir.For | ir.While) -> bool:
     """Whether the model is cast to half precision before the loop already."""
-    inside = {each.id for each in ir.walk_statements(loop.body)}
     return any(
-        each.key == half.key and _half_types(module, each) and ir.statement_of(each.call).id not in inside
+        each.key == half.key
+        and _half_types(module, each)
+        and (_trained_at(module, each) or (None, None))[1] is not loop
         for each in casts(module)
         if each.call is not half.call and each.call.id < half.call.id
     )
 
 
-def _trains_before(module: Module, half: Cast, loop: ir.For | ir.While) -> bool:
+def _trains_before(module: Module, place: ir.Call, loop: ir.For | ir.While) -> bool:
     """Whether the loop trains before it casts: else its first cast comes before all training."""
-    calls, at = module.once(CallGraph), ir.statement_of(half.call)
+    calls, at = module.once(CallGraph), ir.statement_of(place)
     events_before = [each for each in ir.walk_statements(loop.body) if each.id < at.id]
     for each in events_before:
         for root in each.values():

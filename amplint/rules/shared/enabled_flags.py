@@ -16,7 +16,7 @@ from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import changes_defaults
-from amplint.model.inference.formulas import Formula, World, both, fact, in_order
+from amplint.model.inference.formulas import Formula, World, both, fact, in_order, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
@@ -31,7 +31,7 @@ from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
-from amplint.model.usage.module_casts import is_made_in, what_is_cast
+from amplint.model.usage.module_casts import is_made_anew, is_made_in, what_is_cast
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -293,12 +293,27 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
         return any(first.id < each.id or any(loop in loops for loop in loops_round(each)) for each in here)
     if home is not None and home.name == "__init__":
         return True
+    if any(_is_called_before(module, each, key, then) for each in leading_to(module, first, _MANY)[1:]):
+        return True
     return any(
         isinstance(each, ir.Assign)
         and ir.function_of(each) is home
         and any(known.key(target) in optimizers for target in each.targets)
         for each in module.whole.within(home).statements
     )
+
+
+def _is_called_before(module: Module, casting: ir.Node, key: str, then: ir.Node) -> bool:
+    """Whether a call that leads to a cast comes before one that leads to `then`, in the function that makes both."""
+    known = decided(module)
+    for each in leading_to(module, then, _MANY):
+        if each is casting or ir.function_of(each) is not ir.function_of(casting) or not isinstance(casting, ir.Call):
+            continue
+        loops = [loop for loop in loops_round(casting) if not is_made_anew(module, key, casting, loop)]
+        follows = casting.id < each.id or any(loop in loops for loop in loops_round(each))
+        if follows and possible(both(known.around(casting), known.around(each))) is not None:
+            return True
+    return False
 
 
 def readable(module: Module, value: ir.Value, at: ir.Node) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import also_as, callers, keys_passed
 from amplint.model.calls.events import events
-from amplint.model.calls.external_calls import local_class, local_function
+from amplint.model.calls.external_calls import local_function
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.formulas import TRUE, Formula, both, contradict
 from amplint.model.inference.value_sets import decided
@@ -24,17 +24,15 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import source_of
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import owner_class
-from amplint.model.syntax.text_scan import code_of, without_sentences
+from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast
+from amplint.rules.shared.adapters import adapts, adapts_another, by_choice, names_adapters
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-# Adapters are float32 whatever the model is, and it is frozen.
-_ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
-_OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
 # What casts parameters that it is given, by its name, and methods of a tensor that do.
 _CASTS = re.compile(r"(?i)(?<!auto)(?<!broad)(?<!fore)cast|fp32|float32")
 _METHODS = {"to", "type", "type_as", "float", "double", "half", "bfloat16"}
@@ -63,7 +61,7 @@ class HalfModel(NamedTuple):
     objects keep it once it is cast; `doubtful`: whether objects do, or code out of sight wraps it. `owned`: the
     optimizers that are made of its parameters in sight; `given`: those that functions make which get the model;
     `beside`: the one that the function that casts it gets next to it, if nothing in sight calls that function.
-    `adapts`: adapters are trained in the same program.
+    `adapts`: adapters are trained in the same program; `by_choice`: those of this model, if an option asks for them.
     """
 
     cast: Cast
@@ -75,6 +73,7 @@ class HalfModel(NamedTuple):
     given: frozenset[str]
     beside: frozenset[str]
     adapts: bool
+    by_choice: bool
 
     @property
     def cause(self) -> str:
@@ -114,7 +113,9 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
             for each in every
         ):
             continue  # it is cast back, or a part of it, or to what can't be told
-        wrapped = _is_wrapped(module, half)
+        adapted = module.once(adapts)
+        chosen = adapted and by_choice(module, frozenset({half.key}), casts_when(module, half, dtype))
+        wrapped = _is_wrapped(module, half, with_adapters=chosen)
         if wrapped is None:
             continue
         outside, kept = returned_as(module, ir.function_of(half.call), half.key), _kept_as(module, half)
@@ -124,13 +125,12 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
             continue
         keys = _with_others(module, {half.key, *passed_in, *outside, *kept})
         owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
-        adapts = module.once(_adapts)
-        if adapts and not (owned and _is_of_another(module, keys)):
+        if adapted and not chosen and not (owned and adapts_another(module, keys)):
             continue
         given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
         beside = frozenset(_beside(module, half) if not owned and not given else ())
         elsewhere, doubtful = bool(outside or kept), bool(kept) or wrapped
-        found.append(HalfModel(half, dtype, keys, elsewhere, doubtful, owned, given, beside, adapts))
+        found.append(HalfModel(half, dtype, keys, elsewhere, doubtful, owned, given, beside, adapted, chosen))
     return found
 
 
@@ -263,41 +263,6 @@ def _beside(module: Module, half: Cast) -> set[str]:
     return {key for key in single if (parts := variable_parts(key)) is not None and parts[1] in names}
 
 
-def _adapts(module: Module) -> bool:
-    """Whether the code of a file, or what it takes from others, says that adapters are trained."""
-    own, *others = module.texts
-    return any(map(_ADAPTS.search, (without_sentences(own), *map(code_of, others))))
-
-
-def _is_of_another(module: Module, models: frozenset[str]) -> bool:
-    """Whether the adapters of a file are those of another model that it casts, and not of the one with some keys."""
-    others = {each.key for each in casts(module)} - models
-    return not _speaks_of_adapters(module, models) and any(
-        _speaks_of_adapters(module, frozenset({each})) for each in others
-    )
-
-
-def _speaks_of_adapters(module: Module, models: frozenset[str]) -> bool:
-    """Whether adapters are in what is done with a model, or in what makes it, or gets it, of the project's code."""
-    for statement in near_kept(module, models).statements:
-        written = [module.text(each) for each in statement.values() if _reads(module, each, models)]
-        called = [each for root in statement.values() for each in ir.walk_values(root) if isinstance(each, ir.Call)]
-        for call in called if written else ():
-            inside = local_class(module, call.func) or local_function(module, call.func)
-            written += [code_of(module.text(inside))] if inside is not None else []
-        if any(map(_OF_ADAPTERS.search, written)):
-            return True
-    return False
-
-
-def _reads(module: Module, value: ir.Value, keys: frozenset[str]) -> bool:
-    """Whether a value reads or stores one of some objects, or is assigned to one."""
-    statement, known = ir.statement_of(value), objects(module)
-    values = [value, *(statement.targets if isinstance(statement, ir.Assign) else ())]
-    parts = (part for each in values for part in ir.walk_values(each) if isinstance(part, (ir.Name, ir.Attribute)))
-    return any(known.key(part) in keys for part in parts)
-
-
 def _can_follow(module: Module, half: Cast, other: Cast) -> bool:
     """Whether a run can make both of two casts: they are not arms of one choice."""
     known = decided(module)
@@ -421,9 +386,9 @@ def _is_same(module: Module, value: ir.Value, keys: set[str]) -> bool:
     return objects(module).key(value) in keys
 
 
-def _is_wrapped(module: Module, half: Cast) -> bool | None:
+def _is_wrapped(module: Module, half: Cast, *, with_adapters: bool) -> bool | None:
     """Whether the model is then handed to a function out of sight that by its name gives it back; None where a function
-    may give back another: what is trained of that can't be told.
+    may give back another: what is trained of that can't be told. With `with_adapters` an option asks for adapters.
     """
     known, wrapped = objects(module), False
     for statement in near_kept(module, {half.key}).statements:
@@ -433,6 +398,8 @@ def _is_wrapped(module: Module, half: Cast) -> bool | None:
                 known.key(arg.value) == half.key for arg in value.args
             ):
                 if all(name.startswith("torch.") for name in module.names.of(value.func)):
+                    continue
+                if with_adapters and names_adapters(module.text(value)):
                     continue
                 if isinstance(value.func, ir.Attribute) and accelerators(module).owns(value.func.base):
                     continue  # `prepare` and `unwrap_model` of an Accelerator keep the parameters

@@ -1,0 +1,117 @@
+"""Whether adapters (peft) are trained in place of a model's own parameters (AMP208, AMP217)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.call_sites import callers
+from amplint.model.calls.external_calls import local_class, local_function
+from amplint.model.inference.formulas import Formula, both, either, negated, possible
+from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
+from amplint.model.syntax.text_scan import code_of, without_sentences
+from amplint.model.usage.mentions_of import near_kept
+from amplint.model.usage.module_casts import casts
+from amplint.rules.shared.default_values import holds_by_default
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# Adapters are float32 whatever the model is, and it is frozen.
+_ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
+_OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
+# What adds adapters to a model, or gives one that has them.
+_ADDS = ("get_peft_model", "add_adapter", "inject_adapter_in_model")
+_LOADS = "PeftModel"
+_DEEP = 2  # calls that lead to where adapters are added
+
+
+def names_adapters(text: str) -> bool:
+    """Whether a piece of code names adapters."""
+    return bool(_OF_ADAPTERS.search(text))
+
+
+def adapts(module: Module) -> bool:
+    """Whether the code of a file, or what it takes from others, says that adapters are trained."""
+    own, *others = module.texts
+    return any(map(_ADAPTS.search, (without_sentences(own), *map(code_of, others))))
+
+
+def by_choice(module: Module, models: frozenset[str], cast: Formula) -> bool:
+    """Whether a model that is cast under a condition gets adapters only where an option asks for them, which by default
+    doesn't: else its own parameters are trained.
+    """
+    known = decided(module)
+    added = [
+        each
+        for each in module.whole.near(*_ADDS, _LOADS).calls
+        if ir.last_name(each.func) in _ADDS or _loads_adapters(each)
+    ]
+    if not added or not all(_is_asked_for(module, each) for each in added):
+        return False
+    when = either(*(known.around(each) for each in added))
+    if is_vague(when) or is_vague(cast) or possible(both(cast, negated(when))) is None:
+        return False
+    others = near_kept(module, models).statements
+    return not any(
+        _OF_ADAPTERS.search(module.text(each)) and not _is_asked_for(module, each)
+        for each in others
+        if isinstance(each, (ir.Assign, ir.Expr, ir.Return))
+        and any(_reads(module, one, models) for one in each.values())
+    )
+
+
+def _loads_adapters(call: ir.Call) -> bool:
+    """Whether a call loads a model with its adapters: `PeftModel.from_pretrained(...)`."""
+    base = ir.called_on(call, "from_pretrained")
+    return base is not None and isinstance(base, (ir.Name, ir.Attribute)) and ir.last_name(base).startswith(_LOADS)
+
+
+def _is_asked_for(module: Module, node: ir.Node, depth: int = _DEEP) -> bool:
+    """Whether a node runs only under a test of an option for adapters that by default comes out otherwise, or in a
+    function that is called so.
+    """
+    tests = [(test, holds) for test, holds in conditions_round(node) if _OF_ADAPTERS.search(module.text(test))]
+    if any(_by_default(module, test) not in (None, holds) for test, holds in tests):
+        return True
+    calls = callers(module, ir.function_of(node)) if depth else []
+    return bool(calls) and all(_is_asked_for(module, each, depth - 1) for each in calls)
+
+
+def _by_default(module: Module, test: ir.Value) -> bool | None:
+    """How a test comes out by default, also one that a variable keeps."""
+    bound = module.names.bound_once(test) if isinstance(test, ir.Name) else None
+    found = holds_by_default(module, test)
+    return holds_by_default(module, bound.value) if found is None and bound is not None else found
+
+
+def adapts_another(module: Module, models: frozenset[str]) -> bool:
+    """Whether the adapters of a file are those of another model that it casts, and not of the one with some keys."""
+    others = {each.key for each in casts(module)} - models
+    return not _speaks_of_adapters(module, models) and any(
+        _speaks_of_adapters(module, frozenset({each})) for each in others
+    )
+
+
+def _speaks_of_adapters(module: Module, models: frozenset[str]) -> bool:
+    """Whether adapters are in what is done with a model, or in what makes it, or gets it, of the project's code."""
+    for statement in near_kept(module, models).statements:
+        written = [module.text(each) for each in statement.values() if _reads(module, each, models)]
+        called = [each for root in statement.values() for each in ir.walk_values(root) if isinstance(each, ir.Call)]
+        for call in called if written else ():
+            inside = local_class(module, call.func) or local_function(module, call.func)
+            written += [code_of(module.text(inside))] if inside is not None else []
+        if any(map(_OF_ADAPTERS.search, written)):
+            return True
+    return False
+
+
+def _reads(module: Module, value: ir.Value, keys: frozenset[str]) -> bool:
+    """Whether a value reads or stores one of some objects, or is assigned to one."""
+    statement, known = ir.statement_of(value), objects(module)
+    values = [value, *(statement.targets if isinstance(statement, ir.Assign) else ())]
+    parts = (part for each in values for part in ir.walk_values(each) if isinstance(part, (ir.Name, ir.Attribute)))
+    return any(known.key(part) in keys for part in parts)
