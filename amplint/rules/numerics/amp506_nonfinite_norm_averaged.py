@@ -69,9 +69,8 @@ if TYPE_CHECKING:
 rule = Rule(
     __name__,
     __doc__,
-    severity=Severity.NOTE,
+    severity=Severity.WARNING,
     fixes=(),
-    default=False,
     triggers=(
         "clip_grad & .scale( & backward",
         "clip_grad & scaler & step(",
