@@ -147,13 +147,13 @@ torch.abs(out)"""
         ("torch.abs(self.fc(x).double())", "float64"),
         ("torch.abs(F.dropout(self.fc(x), self.rate, self.training))", HALF),
         ("torch.abs(helper(self.fc(x)))", HALF),
-        ("torch.abs(helper(self.fc(x), x))", "tensor"),
+        ("torch.abs(helper(self.fc(x), x))", "floating"),
         ("torch.abs(self.other(x))", "unknown"),
         ("torch.abs(torch.utils.checkpoint.checkpoint(self.fc, x))", HALF),
         (
             "if self.fp32_head:\n    with torch.autocast('cuda', enabled=False):\n        x = self.fc(x.float())\n"
             "else:\n    x = self.fc(x)\ntorch.abs(x)",
-            "tensor",
+            "floating",
         ),
     ],
 )
