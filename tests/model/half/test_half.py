@@ -399,12 +399,12 @@ def test_a_name_for_a_model_is_one(net: str, wanted: bool) -> None:
         ("isinstance(made, (list, tuple))", HALF),
         ("isinstance(made, (dict, tuple)) and not isinstance(made, torch.Tensor)", HALF),
         ("not isinstance(made, torch.Tensor)", HALF),
-        ("isinstance(made, list)", "tensor"),
-        ("isinstance(made, Output)", "tensor"),
+        ("isinstance(made, list)", "floating"),
+        ("isinstance(made, Output)", "floating"),
         ("isinstance(made, torch.Tensor)", "float32"),
         ("isinstance(made, (dict, str)) or isinstance(made, torch.Tensor)", "float32"),
         ("isinstance(made, torch.Tensor) or isinstance(made, tuple)", HALF),
-        ("isinstance(made, torch.Tensor) or isinstance(made, Output)", "tensor"),
+        ("isinstance(made, torch.Tensor) or isinstance(made, Output)", "floating"),
     ],
 )
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_a_test_for_a_type_chooses(test: str, expected: str, choice: str) -> Non
 
 @pytest.mark.parametrize(
     ("test", "expected"),
-    [("isinstance(made, tuple)", HALF), ("isinstance(made, (dict, list))", HALF), ("made.is_sparse", "tensor")],
+    [("isinstance(made, tuple)", HALF), ("isinstance(made, (dict, list))", HALF), ("made.is_sparse", "floating")],
 )
 def test_a_tensor_is_no_tuple(test: str, expected: str) -> None:
     found = probed(inside=f"made = model(x)\nif {test}:\n    made = made[0].float()\ntorch.abs(made)")
