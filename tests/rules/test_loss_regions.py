@@ -14,6 +14,12 @@ import torch.nn.functional as F
 def both(first, second, target):
     return F.cross_entropy(first, target) + F.mse_loss(second, target)
 
+def hinge_loss(first, second):
+    return F.relu(1 - first).mean() + F.relu(1 + second).mean()
+
+def projected_loss(first, table):
+    return (first @ table.weight).mean()
+
 def projected(first, table):
     return F.cross_entropy(F.linear(first, table), target)
 
@@ -41,6 +47,7 @@ def confidences(before: str = FORWARD, inside: str = "loss = criterion(first, ta
         "loss = criterion(first.view(-1, 4), target.long()) / 2",
         "loss = F.cross_entropy(first, target)",
         "loss = both(first, second, target)",
+        "loss = hinge_loss(first, second)",
         "loss = F.cross_entropy(first @ second.t(), target)",
         "loss = F.cross_entropy(4.0 * first.mm(second.t()), target)",
         "loss = F.cross_entropy(torch.einsum('bd,cd->bc', first, second), target)",
@@ -59,6 +66,7 @@ def test_a_region_of_losses(inside: str) -> None:
         "loss = criterion(model(first), target)",
         "loss = criterion.network(first, target)",
         "loss = projected(first, target)",
+        "loss = projected_loss(first, target)",
         "loss = F.cross_entropy(F.linear(first, target), target)",
         "loss = F.cross_entropy(first @ project.weight.t(), target)",
         "loss = F.cross_entropy(first.mm(project.weight), target)",
@@ -80,6 +88,18 @@ def test_a_region_that_may_compute_more(inside: str) -> None:
         ("first = model(images)\n    target = target.long()\n    first = first.squeeze()", True),
         ("with torch.no_grad():\n        first = model(images)", False),
         ("first = project(images)", False),
+        ("first = model.initial_inference(images)", True),
+        ("first = model.forward(images)", True),
+        ("first = model.encode(images)", False),
+        ("with torch.no_grad():\n        first = model.initial_inference(images)", False),
+        (
+            "first = model.initial_inference(images)\n    with torch.autocast('cuda'):\n        second = model(images)",
+            False,
+        ),
+        (
+            "first = model(images)\n    with torch.autocast('cuda'):\n        second = model.forward_features(images)",
+            False,
+        ),
         ("model.requires_grad_(False)\n    first = model(images)", False),
         ("first = model(images)\n    with torch.autocast('cuda'):\n        second = model(images)", False),
         ("first = model(images)\n    with amp_context:\n        second = model(images)", False),

@@ -124,6 +124,9 @@ def codes(line: str) -> list[str]:
         ("nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=limit)", ""),
         ("model.mean = model.mean * 0.9 + norm * 0.1", "AMP506"),
         ("model.mean = norm * 0.1", ""),
+        ("limit.weights[bad] = 0.9 * limit.weights[bad] + 0.1 * norm", "AMP506"),
+        ("limit.weights[bad] = 0.9 * limit.weights[0] + 0.1 * norm", ""),
+        ("bad += norm if norm < float('inf') else 0", ""),
         ("[torch.nan_to_num_(p.grad) for p in model.parameters()]", ""),  # unscaled already
     ],
 )
@@ -171,6 +174,22 @@ def test_norms_of_bfloat16_are_finite_in_each_step(dtype: str, expected: list[st
     text = STEP.format("model.mean = model.mean * 0.9 + norm * 0.1")
     text = text.replace('autocast("cuda")', f'autocast("cuda", dtype=torch.{dtype})')
     assert [each.code for each in check(text, "a.py", Settings(frozenset({"AMP506"}), isolated=True))] == expected
+
+
+def test_clips_that_only_measure_replace_nothing() -> None:
+    arms = """if optimizer.clips:
+            norm = nn.utils.clip_grad_norm_(model.parameters(), limit)
+        else:
+            norm = nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
+        bad += float(norm)"""
+    assert codes(arms) == ["AMP506"]
+    assert codes(arms.replace("bad += float(norm)", "bad += float(norm) if norm != float('inf') else 0")) == []
+
+
+def test_star_imports_leave_float_what_it_is() -> None:
+    settings = Settings(frozenset({"AMP506"}), isolated=True)
+    text = "from helpers import *\n" + STEP.format("bad += float(norm)")
+    assert [each.code for each in check(text, "a.py", settings)] == ["AMP506"]
 
 
 def test_who_catches_what() -> None:

@@ -21,6 +21,7 @@ from amplint.model.inference.tensor_types import (
     DICT,
     DTYPE,
     FLOAT32,
+    FLOATING,
     HALF,
     IN_FLOAT32,
     LIST,
@@ -338,7 +339,7 @@ class Calls:
         """`x.half()`, `x.float()`."""
         result, base = of_dtype([CASTS[name]]), first[1]
         if name == "float":
-            result = IN_FLOAT32._replace(cast=met.node.id if base.names else base.cast)
+            result = IN_FLOAT32._replace(cast=met.node.id if _is_floating(base) else base.cast)
         return self._met.note(met._replace(given=[first]), name, result)
 
     def _converted(self, first: Given, met: Met) -> Kind:
@@ -355,7 +356,7 @@ class Calls:
                 result = A_TENSOR
         if result is None:
             result = base if given else UNKNOWN_KIND
-        elif result.what == FLOAT32 and base.names:
+        elif result.what == FLOAT32 and _is_floating(base):
             result = IN_FLOAT32._replace(cast=met.node.id)
         return self._met.note(met._replace(given=[first]), "to", result)
 
@@ -426,6 +427,11 @@ class Calls:
             kind = self._layer(Kind(MODULE, made=layers), met._replace(given=[(None, kind)], keywords={}))
         self._sequences.pop()
         return kind
+
+
+def _is_floating(kind: Kind) -> bool:
+    """Whether something is a floating tensor that a cast to float32 leaves alone or makes wider, or likely one."""
+    return bool(kind.names) or kind.what in (FLOAT32, FLOATING)
 
 
 def _longer(base: Kind, method: str, met: Met) -> Kind:

@@ -17,6 +17,7 @@ from amplint.model.inference.tensor_types import (
     DICT,
     DTYPE,
     FLOAT32,
+    FLOATING,
     HALF,
     IN_FLOAT32,
     LIST,
@@ -351,7 +352,7 @@ class Values:
 
 def _is_of(kind: Kind, types: list[str]) -> bool | None:
     """Whether something is of one of some types; None where that can't be told."""
-    what = TENSOR if kind.what in (HALF, FLOAT32) else kind.what
+    what = TENSOR if kind.what in (HALF, FLOAT32, FLOATING) else kind.what
     if what not in (TENSOR, TUPLE, DICT):
         return None
     asked = [_TYPES.get(each) for each in types]

@@ -15,6 +15,7 @@ from amplint.model.inference.tensor_types import (
     COMPLEX,
     FLOAT32,
     FLOAT64,
+    FLOATING,
     HALF,
     IN_FLOAT32,
     INT,
@@ -38,7 +39,7 @@ from amplint.model.torch_facts.op_spellings import BY_INDEX, PRODUCTS, SPELLINGS
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_FLOATING = (HALF, FLOAT32)
+_FLOATING = (HALF, FLOAT32, FLOATING)
 # What comes of some ops, whatever their operands are.
 _ALWAYS = {Gives.NOTHING: A_TENSOR, Gives.WHOLE: WHOLE, Gives.COMPLEX: Kind(COMPLEX)}
 _KEEPING = (Gives.PROMOTED, Gives.WIDEST, Gives.FIRST, Gives.FLOATING, Gives.LIKE, Gives.PIECES)
@@ -78,7 +79,7 @@ def _by_index(module: Module, spelling: str, kinds: Sequence[Kind]) -> Kind | No
     """
     given, target = kinds[0], kinds[1] if len(kinds) > 1 else UNKNOWN_KIND
     known = given.what == FLOAT32 or bool(given.names)
-    if not known or target.likely_half or target.what not in (UNKNOWN, TENSOR, INT):
+    if not known or target.likely_half or target.what not in (UNKNOWN, TENSOR, FLOATING, INT):
         return None
     if target.what == INT or given.what == FLOAT32 or spelling != "cross_entropy":
         return given._replace(cast=0)
@@ -109,7 +110,7 @@ def _likely_product(kinds: Sequence[Kind]) -> Kind | None:
     if not halves or len({each.names for each in halves}) > 1 or all(each.what == HALF for each in tensors):
         return None
     others = {each.what for each in tensors if not each.names}
-    return likely_half(halves[0].names, halves[0].region) if others <= {UNKNOWN, TENSOR} else None
+    return likely_half(halves[0].names, halves[0].region) if others <= {UNKNOWN, TENSOR, FLOATING} else None
 
 
 def _is_factor(value: ir.Value | None, kind: Kind) -> bool:
@@ -133,7 +134,7 @@ def _cast(module: Module, how: Spelling, cast: Cast | None, kinds: Sequence[Kind
     if cast is Cast.BANNED or whats & {FLOAT64, COMPLEX}:
         return A_TENSOR
     deciding = tensors if cast is Cast.FLOAT32 else tensors[:1]
-    return IN_FLOAT32 if any(each.what in _FLOATING for each in deciding) else A_TENSOR
+    return IN_FLOAT32 if any(each.what in _FLOATING or each.likely_half for each in deciding) else A_TENSOR
 
 
 def _promoted_in(place: AutocastContext, tensors: Sequence[Kind]) -> Kind:

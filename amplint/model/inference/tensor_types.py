@@ -9,24 +9,25 @@ from typing import NamedTuple
 from amplint.model.syntax import ir
 
 HALF, FLOAT32, FLOAT64, INT, COMPLEX, TENSOR = "half", "float32", "float64", "int", "complex", "tensor"
+FLOATING = "floating"
 NUMBER, TUPLE, LIST, DICT, MODULE, DTYPE, UNKNOWN = "number", "tuple", "list", "dict", "module", "dtype", "unknown"
-_TENSORS = (HALF, FLOAT32, FLOAT64, INT, COMPLEX, TENSOR)
+_TENSORS = (HALF, FLOAT32, FLOATING, FLOAT64, INT, COMPLEX, TENSOR)
 
 
 class Kind(NamedTuple):
     """What a value is, as far as it is known.
 
-    `what`: a tensor of half precision, of float32, float64, whole numbers or truth values ("int"), complex numbers, or
-    of a dtype that isn't known ("tensor"); a Python number; a tuple of `items`; a list all of whose items are
-    `items[0]`; a dictionary that has `items` under `keys`, and maybe more; a module made by one of `made`; the dtype of
-    the tensor `items[0]`; or unknown. What a model that is not in sight gives in a region is unknown, and likely half,
-    as its last layer gives it: `likely_half`. Of several things each is.
+    `what`: a tensor of half precision, of float32, of one of both ("floating"), of float64, whole numbers or truth
+    values ("int"), complex numbers, or of a dtype that isn't known ("tensor"); a Python number; a tuple of `items`; a
+    list all of whose items are `items[0]`; a dictionary that has `items` under `keys`, and maybe more; a module made by
+    one of `made`; the dtype of the tensor `items[0]`; or unknown. What a model that is not in sight gives in a region
+    is unknown, and likely half, as its last layer gives it: `likely_half`. Of several things each is.
     """
 
     what: str
     names: frozenset[str] = frozenset()  # of half: the dtypes that it can be, float16 and bfloat16; of unknown: likely
     region: int = 0  # of half, also likely: the call that made the region it comes from; 0: another way
-    cast: int = 0  # of float32: the call that cast a half tensor up, also a likely one, if only a view came since
+    cast: int = 0  # of float32: the call that cast a floating tensor up, also a likely one, if only a view came since
     value: float | None = None  # of a number, where it is known
     items: tuple[Kind, ...] = ()
     keys: tuple[str, ...] = ()
@@ -60,6 +61,7 @@ def likely_half(names: frozenset[str], region: int) -> Kind:
 
 
 A_TENSOR = Kind(TENSOR)
+IN_FLOATING = Kind(FLOATING)
 IN_FLOAT32 = Kind(FLOAT32)
 WHOLE = Kind(INT)
 A_NUMBER = Kind(NUMBER)
@@ -117,6 +119,8 @@ def join(first: Kind, second: Kind) -> Kind:
         if output.likely_half and several.what == TUPLE:  # it is taken apart alike, as `(output, None)` is
             items = tuple(join(output, each) for each in several.items)
             return Kind(TUPLE, items=items) if any(each.likely_half for each in items) else UNKNOWN_KIND
+    if {first.what, second.what} <= {HALF, FLOAT32, FLOATING}:
+        return IN_FLOATING
     return A_TENSOR if first.is_tensor and second.is_tensor else UNKNOWN_KIND
 
 
@@ -130,7 +134,7 @@ def _holds_only(kind: Kind, names: frozenset[str]) -> bool:
 def promoted(kinds: Iterable[Kind]) -> Kind:
     """The result of an op that no list names, by torch's promotion of its operands' dtypes.
 
-    Half with float32 is not known: a float32 tensor without dimensions does not count beside one with some.
+    Half with float32 is one of both: a float32 tensor without dimensions does not count beside one with some.
     """
     tensors = [each for each in kinds if each.what != NUMBER]
     if not tensors:
@@ -143,7 +147,10 @@ def promoted(kinds: Iterable[Kind]) -> Kind:
         return Kind(HALF, common.names, common.region)
     if common is not None and common.what in (FLOAT32, FLOAT64):
         return Kind(common.what)
-    return A_TENSOR if any(each.is_tensor for each in tensors) else UNKNOWN_KIND
+    if not any(each.is_tensor for each in tensors):
+        return UNKNOWN_KIND
+    whats = {each.what for each in floating}
+    return IN_FLOATING if whats & {HALF, FLOAT32, FLOATING} and not whats & {FLOAT64, COMPLEX} else A_TENSOR
 
 
 def _common(kinds: list[Kind]) -> Kind | None:

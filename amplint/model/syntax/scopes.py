@@ -46,8 +46,8 @@ STAR_EXPORTS = {
     **DEFINED_IN,
 }
 
-# Functions of Python that no star import replaces.
-_NEVER_GIVEN = ("getattr", "hasattr", "isinstance")
+# Functions of Python that no star import replaces. (Torch's gives `float`, a dtype, which nothing calls.)
+_NEVER_GIVEN = ("getattr", "hasattr", "isinstance", "float", "int", "len", "range", "enumerate", "zip")
 
 
 def canonical(name: str) -> str:

@@ -1,21 +1,28 @@
-"""An epsilon that should keep a float16 tensor from 0 is itself 0 in float16.
+"""An epsilon that should keep a float16 tensor from 0 (or from 1) is itself 0 in float16.
 
 ## What it does
 Finds a constant of less than 3e-8 that should keep a float16 tensor from 0: it is added to the tensor
 (`x / (x.amax() + 1e-8)`), or the tensor is clamped to it (`p.clamp(min=1e-12)`). The tensor is one that an autocast
 region has left in float16. The constant may be a literal, a name, an attribute or a parameter's default.
 
+Also finds a limit that should keep a half-precision tensor from 1, but is 1 in its dtype: `p.clamp(max=1 - 1e-4)`. In
+float16 that is each limit of more than 1 - 2.5e-4, in bfloat16 of more than 1 - 2e-3. It is reported if `log(1 - p)`,
+`acos` or `asin` of the clamped tensor follows in the same function, the latter two as `likely`.
+
 amplint reports nothing:
 
 - if the tensor is float32 at that place: after `.float()`, or after an operation that autocast computes in float32 (on
   cuda `norm`, `sum`, `softmax`, `exp`);
-- in bfloat16, which has float32's range;
+- about epsilons in bfloat16, which has float32's range;
 - about larger constants;
 - if a larger constant was already added to the tensor on some path.
 
 ## Why is this bad?
 The smallest positive number of float16 is 6e-8, and 1e-8 rounds to 0. Where the tensor is 0, the sum or the clamped
 tensor is 0, too. The division or logarithm that follows gives inf or NaN, which would not happen in float32.
+
+The largest number of float16 below 1 is 0.9995. The derivatives of `acos` and `asin` at 1 are infinite, as is the
+logarithm of 1 - 1.
 
 ## Example
 ```python
@@ -65,7 +72,7 @@ from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import ZERO_FLOAT16, divided_by, is_one_number, met, shown, up
+from amplint.rules.shared.half_ops import ZERO_FLOAT16, divided_by, dtype_of, is_one_number, met, shown, up
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -98,7 +105,11 @@ _COMPUTES = {
     "tanh",
 }
 _SHORT = 40
+# The largest distance from 1 at which a number rounds to 1, by dtypes.
+_ROUNDS_TO_ONE = {"float16": 2.0**-12, "bfloat16": 2.0**-9}
+_STEEP = ("acos", "asin")
 _CLAMPS = ("clamp", "clip", "clamp_min", "clamp_", "clip_", "clamp_min_")
+_LIMITS = ("clamp", "clip", "clamp_max", "clamp_", "clip_", "clamp_max_")
 
 
 @rule.check
@@ -130,6 +141,69 @@ def check(module: Module) -> Iterator[Finding]:
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",
             confidence=Confidence.LIKELY if seen.result.likely_half else Confidence.CERTAIN,
         )
+    yield from _limits(module, done)
+
+
+def _limits(module: Module, done: set[int]) -> Iterator[Finding]:
+    """Each limit that is to keep a half tensor from 1, and is 1 in its dtype."""
+    for seen in met(module, _LIMITS):
+        limit, (tensor, kind) = _limit(seen), seen.operands[0] if seen.operands else (None, seen.result)
+        if limit is None or tensor is None or seen.node.id in done or not _is_one(limit[1], kind):
+            continue
+        used = _use_near_one(module, seen)
+        if used is None or (kind.likely_half and not _is_computed(module, tensor)):
+            continue
+        done.add(seen.node.id)
+        squashed = _squashed(module, tensor)
+        casts = (_logits(module, squashed) if squashed is not None else None) or tensor
+        in_place = seen.spelling.endswith("_") and casts is tensor
+        what = f"the gradient of `{used}` is infinite" if used in _STEEP else f"`{used}` is -inf"
+        name = shown(module, tensor)
+        yield rule.finding(
+            module.span(seen.node),
+            f"{shown(module, limit[0])} is 1 in {dtype_of(kind)}, the dtype of {name}: the clamp doesn't prevent 1, "
+            f"where {what}; call `.float()` on {shown(module, casts)} first",
+            fix=up(module, [casts]) if not in_place else None,
+            withheld="the operation changes the tensor in place; create a new tensor by hand" if in_place else None,
+            confidence=Confidence.LIKELY if used in _STEEP or kind.likely_half else Confidence.CERTAIN,
+        )
+
+
+def _limit(seen: Seen) -> tuple[ir.Value, float] | None:
+    """The largest number that a clamp leaves, as it is written and as a number."""
+    at = 1 if seen.spelling.startswith("clamp_max") else 2
+    value, kind = seen.keywords.get("max") or (seen.operands[at] if len(seen.operands) > at else (None, seen.result))
+    if value is None or kind.what != NUMBER or kind.value is None:
+        return None
+    return value, kind.value
+
+
+def _is_one(limit: float, kind: Kind) -> bool:
+    """Whether a number below 1 is 1 in each of the half dtypes that a tensor has, surely or likely."""
+    return bool(kind.names) and all(0 < 1 - limit <= _ROUNDS_TO_ONE[each] for each in kind.names)
+
+
+def _use_near_one(module: Module, clamp: Seen) -> str | None:
+    """What is computed of a clamped tensor in its function that is infinite at 1, or has an infinite gradient."""
+    bound = clamp.node.parent
+    targets = bound.targets if isinstance(bound, ir.Assign) else ()
+    names = {each.name for each in targets if isinstance(each, ir.Name)}
+    for seen in met(module, ("log", *_STEEP)):
+        if seen.sites != clamp.sites or not seen.operands or not seen.operands[0][1].names:
+            continue
+        value = seen.operands[0][0]
+        if seen.spelling == "log":
+            if not isinstance(value, ir.Binary) or value.op != "Subtract" or not _is_literally_one(value.left):
+                continue
+            value = value.right
+        is_read = isinstance(value, ir.Name) and value.name in names and value.id > clamp.node.id
+        if value is clamp.node or is_read:
+            return "log(1 - x)" if seen.spelling == "log" else seen.spelling
+    return None
+
+
+def _is_literally_one(value: ir.Value) -> bool:
+    return isinstance(value, ir.Constant) and value.value == 1
 
 
 def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:

@@ -1,18 +1,18 @@
 """A cast to float32 has no effect: autocast computes the matrix product after it in half precision.
 
 ## What it does
-Finds a half-precision tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside an
-autocast region, if it then goes into an operation that autocast computes in half precision: a matrix product, `einsum`,
-a convolution, a linear layer.
+Finds a tensor computed in a region that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside
+an autocast region, if it then goes into an operation that autocast computes in half precision: a matrix product,
+`einsum`, a convolution, a linear layer.
 
-The finding is only `likely` if the tensor comes from a model that amplint can't see: the model's last layer is probably
-in half precision.
+The finding is only `likely` if the tensor may have been float32 before the cast, as what `F.normalize` returns on cuda,
+or comes from a model that amplint can't see. The product is computed in half precision in any case.
 
 amplint reports nothing:
 
-- if another operation uses the cast tensor too;
+- if another operation uses the cast tensor after the product, too (not `z.size(0)` or `z.device`);
 - if more than views of the tensor come between the cast and the operation;
-- if the tensor was not in half precision (a mask, an image);
+- if amplint can't see that the tensor is a floating one that was computed (a mask, an image);
 - in a part of the region with `enabled=False`;
 - if the cast is for softmax, a norm or a sum.
 
@@ -62,7 +62,7 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
-from amplint.model.inference.tensor_types import FLOAT32
+from amplint.model.inference.tensor_types import FLOAT32, HALF
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
@@ -82,6 +82,8 @@ rule = Rule(
 )
 
 _CASTS = ("float", "to")
+# What is asked of a tensor that has nothing to do with its numbers.
+_ASKED = {"device", "dtype", "shape", "size", "dim", "ndim", "numel", "requires_grad"}
 
 
 @rule.check
@@ -90,7 +92,7 @@ def check(module: Module) -> Iterator[Finding]:
     products = [name for name, how in SPELLINGS.items() if how.ops]
     undone = [each for each in met(module, products) if _casts_down(each)]
     nodes = {each.node.id for each in undone}
-    likely = {each.node.id for each in met(module, _CASTS) if each.operands[0][1].likely_half}
+    likely = {each.node.id for each in met(module, _CASTS) if each.operands[0][1].what != HALF}
     done: set[int] = set()
     for seen in undone:
         casts = [(value, kind.cast) for value, kind in seen.tensors() if kind.what == FLOAT32 and kind.cast]
@@ -137,6 +139,7 @@ def _serves_nothing_else(module: Module, cast: ir.Value, undone: set[int]) -> bo
         any(above.id in undone for above in _above(read))
         for read in module.whole.within(function).values
         if isinstance(read, ir.Name) and read.name == cast.name and not read.bound and read.id >= cast.id
+        if not (isinstance(read.parent, ir.Attribute) and read.parent.attr in _ASKED)
         if ir.function_of(read) is function
     )
 

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds the norm that a clip or `get_total_norm` returned, in a training step with a scaler that may be enabled, if the
-norm goes into a meter (`meter.update(norm)`), a sum, a list whose mean is computed, or a moving average.
+norm goes into a meter (`meter.update(norm)`), a sum, a list whose mean is computed, or a moving average, also one of
+several (`averages[i] = 0.9 * averages[i] + 0.1 * norm`).
 
 amplint reports nothing:
 
@@ -68,9 +69,8 @@ if TYPE_CHECKING:
 rule = Rule(
     __name__,
     __doc__,
-    severity=Severity.NOTE,
+    severity=Severity.WARNING,
     fixes=(),
-    default=False,
     triggers=(
         "clip_grad & .scale( & backward",
         "clip_grad & scaler & step(",
@@ -83,6 +83,8 @@ rule = Rule(
 _METER = re.compile(r"(?i)meter|avg|average|running|metric_logger|log_buffer|(^|_)ema(_|$)")
 _MEANS = {"average", "fmean", "mean", "sum", "fsum"}
 _REPLACES = re.compile(r"nan_to_num|nanmean|masked|torch\.where|\binf\b|\bskip")
+# A clip to infinity, which measures alone, asks for nothing.
+_CLIPS = re.compile(r"clip_grad_norm_?\([^\n]*")
 
 
 class Averaged(NamedTuple):
@@ -139,12 +141,16 @@ def _added(module: Module) -> Iterator[Averaged]:
 
 
 def _is_moving(module: Module, statement: ir.Assign) -> bool:
-    """`average = 0.9 * average + 0.1 * norm`."""
+    """`average = 0.9 * average + 0.1 * norm`, and so of one of several: `average[i] = ...`."""
     known = objects(module)
     value = statement.value
     if not isinstance(value, ir.Binary) or value.op != "Add" or len(statement.targets) != 1:
         return False
-    key = known.render(statement.targets[0])
+    target = statement.targets[0]
+    if isinstance(target, ir.Subscript):
+        written = module.text(target)
+        return any(isinstance(each, ir.Subscript) and module.text(each) == written for each in ir.walk_values(value))
+    key = known.render(target)
     return key is not None and any(
         known.render(each) == key for each in ir.walk_values(value) if isinstance(each, (ir.Name, ir.Attribute))
     )
@@ -165,5 +171,5 @@ def _is_averaged(module: Module, kept: ir.Value) -> bool:
 
 def _is_looked_at(module: Module, norm: ir.Node, at: ir.Node) -> bool:
     """Whether NaN and infinity are asked for, or replaced, between the clip and the mean."""
-    between = module.source.text[module.span(norm)[1] : module.span(at)[1]]
+    between = _CLIPS.sub("", module.source.text[module.span(norm)[1] : module.span(at)[1]])
     return bool(FINITE.search(between) or _REPLACES.search(between))

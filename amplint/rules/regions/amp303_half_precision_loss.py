@@ -5,11 +5,14 @@ Finds a loss that is computed outside of every autocast region, from a value tha
 
 - a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...);
 - a loss that is written by hand, such as `(first - second).square().mean()`, if backward starts from it and autocast
-  would compute one of its operations in float32.
+  would compute one of its operations in float32;
+- log-probabilities (`log_softmax`) in a step that calls backward, as losses of preferences, of reinforcement learning
+  and of distillation begin with them.
 
 The value is certainly in half precision if it comes from a layer of this file or from a matrix product. If it is an
-output of a model that amplint can't see, the finding is only `likely`, and only these losses are reported: cross
-entropy with class indices, and an L1 or squared difference of two such outputs.
+output of a model that amplint can't see, the finding is only `likely`, and of torch's losses only these are reported:
+cross entropy with class indices, an L1 or squared difference of two such outputs, and binary cross entropy of logits
+with labels that are made like them (`torch.ones_like(scores)`).
 
 How serious a finding is:
 
@@ -100,7 +103,10 @@ rule = Rule(
     shown_by=("dtype",),
 )
 
-_OF_DIFFERENCES = ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss")
+# Losses that a model's outputs of one dtype leave in it: of two of them, or of scores and labels made like these.
+_OF_OUTPUTS = ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits")
+# What losses that are written by hand begin with: those of preferences, of reinforcement learning, of distillation.
+_LOGARITHMS = ("log_softmax",)
 _NUMBERS = {"builtins.float", "builtins.int"}
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 
@@ -111,7 +117,8 @@ def check(module: Module) -> Iterator[Finding]:
     done: set[int] = set()
     criteria = [each for each in met(module, LOSSES) if _is_half(module, each)]
     with_criterion = dict[tuple[int, int], bool]()  # by function and region of a criterion: whether it is scaled
-    for seen in (*criteria, *losses_by_hand(module)):
+    logarithms = [each for each in met(module, _LOGARITHMS) if _is_left_half(each) and _is_trained_with(module, each)]
+    for seen in (*criteria, *losses_by_hand(module), *logarithms):
         if seen.node.id in done or _without_gradients(module, seen) or _is_only_a_number(module, seen.node):
             continue
         function = ir.function_of(seen.node)
@@ -122,18 +129,21 @@ def check(module: Module) -> Iterator[Finding]:
         kind = seen.operands[0][1]
         loss = _said(module, seen, dtype_of(kind))
         region = module.line(module.value(kind.region))
-        scaled = "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
+        is_loss = seen.spelling not in _LOGARITHMS
+        scaled = is_loss and "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
             effect = "at the initial scale of 65,536 its gradient is inf, and the first step is skipped"
         else:
-            effect = f"the loss and its gradient are rounded to {dtype_of(kind)}"
+            what = "the loss" if is_loss else "each"
+            effect = f"{what} and its gradient are rounded to {dtype_of(kind)}"
         fix, withheld = _fix(module, seen, kind.region)
         if fix is None and place in with_criterion and with_criterion[place] >= scaled:
             continue  # one cause, and nothing to fix here
         with_criterion[place] = with_criterion.get(place, False) or scaled
+        are, them = ("it is", "the loss") if is_loss else ("they are", "them")
         yield rule.finding(
             module.span(seen.node),
-            f"{loss}, as it is outside the autocast region on {region}: {effect}; compute the loss inside the region",
+            f"{loss}, as {are} outside the autocast region on {region}: {effect}; compute {them} inside the region",
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if scaled else Severity.WARNING,
@@ -160,6 +170,8 @@ def _confidence(module: Module, seen: Seen) -> Confidence:
 def _said(module: Module, seen: Seen, dtype: str) -> str:
     """That a loss is half: as what a criterion is given, or by itself."""
     by_criterion = seen.spelling in LOSSES
+    if seen.spelling in _LOGARITHMS:
+        return f"these log-probabilities are {dtype}"
     value = seen.operands[0][0] if by_criterion else seen.node
     given = shown(module, value) if value is not None else ""
     if not given.startswith("`"):
@@ -177,7 +189,24 @@ def _is_half(module: Module, seen: Seen) -> bool:
     if seen.result.what == HALF or seen.spelling == "cross_entropy":
         return seen.result.what == HALF or seen.result.likely_half
     # To the other losses by index a model gives log_softmax, which is float32.
-    return given.likely_half and seen.result.likely_half and seen.spelling in _OF_DIFFERENCES
+    return given.likely_half and seen.result.likely_half and seen.spelling in _OF_OUTPUTS
+
+
+def _is_left_half(seen: Seen) -> bool:
+    """Whether an operation outside of every region keeps what one has left in half precision, surely or likely."""
+    if seen.autocast.state != Autocast.OUTSIDE or not seen.operands or not seen.operands[0][1].region:
+        return False
+    return bool(seen.operands[0][1].names) and bool(seen.result.names)
+
+
+def _is_trained_with(module: Module, seen: Seen) -> bool:
+    """Whether one of the functions that lead to an operation calls backward."""
+    functions = {ir.function_of(each) for each in (seen.node, *map(module.value, seen.sites))}
+    return any(
+        isinstance(call.func, ir.Attribute) and call.func.attr == "backward"
+        for each in functions
+        for call in module.whole.within(each).calls
+    )
 
 
 def _without_gradients(module: Module, seen: Seen) -> bool:

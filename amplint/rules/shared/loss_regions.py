@@ -42,6 +42,8 @@ _SIMILAR = ("matmul", "mm", "bmm", "einsum")
 _CRITERION = re.compile(r"(?i)loss|criterion|criteria")
 _AMP = re.compile(r"(?i)(^|_)amp(_|$)|autocast|mixed|precision|(fp|bf|float)16|(^|_)half(_|$)")
 _NETWORK = re.compile(r"(?i)percep|lpips|vgg|feature|content|style|dis|adv|gan|critic|teacher|model|net|embed|ident")
+# Methods that run a model out of sight.
+_RUNS = re.compile(r"(^|_)(forward|inference)($|_)")
 # What gives the same tensor in another shape or dtype.
 VIEWS = ("view", "reshape", "squeeze", "flatten", "float", "half", "bfloat16")
 _FOLLOW = 3
@@ -147,6 +149,7 @@ class _Content:
             return True
         function = local_function(self._module, call.func)
         if function is not None:
+            self._losses += bool(_CRITERION.search(function.name))  # one that is written by hand
             return depth > 0 and self._is_fine(function.body, depth - 1)
         return self._out_of_sight(call)
 
@@ -259,7 +262,7 @@ def _names(statement: ir.Assign) -> set[str]:
 
 def _is_forward(module: Module, call: ir.Call) -> bool:
     """Whether a call runs a model with gradients, and all calls of that model that have gradients run in no region."""
-    func = call.func
+    func = _model(module, call)
     key = objects(module).key(func)
     if key is None or key in frozen(module) or is_cast_to_half(module, key) or without_gradients(module, call):
         return False
@@ -268,8 +271,17 @@ def _is_forward(module: Module, call: ir.Call) -> bool:
         return False
     if not in_sight and _opens_its_own(module, func):
         return False
-    calls = [each for each in module.whole.near(ir.last_name(func)).calls if objects(module).key(each.func) == key]
+    near = module.whole.near(ir.last_name(func)).calls
+    calls = [each for each in near if key in map(objects(module).key, (each.func, _model(module, each)))]
     return not any(_may_be_in_region(module, each) for each in calls if not without_gradients(module, each))
+
+
+def _model(module: Module, call: ir.Call) -> ir.Value:
+    """What a call runs, if it runs a model: what it calls, or what has the method (`network.initial_inference(x)`)."""
+    func = call.func
+    if isinstance(func, ir.Attribute) and _RUNS.search(func.attr) and local_function(module, func) is None:
+        return func.base
+    return func
 
 
 def _opens_its_own(module: Module, model: ir.Value) -> bool:

@@ -82,16 +82,16 @@ torch.abs(out)"""
         ("torch.abs(self.norm(x))", "tensor"),
         ("torch.abs(self.stack(x))", HALF),
         ("torch.abs(self.fc(x) * self.scale)", HALF),
-        ("torch.abs(self.fc(x) * self.weight)", "tensor"),
+        ("torch.abs(self.fc(x) * self.weight)", "floating"),
         ("torch.abs(self.fc.weight)", "float32"),
         ("torch.abs(self.fc(x) / math.sqrt(x.size(-1)))", HALF),
-        ("torch.abs(self.fc(x) * x)", "tensor"),
+        ("torch.abs(self.fc(x) * x)", "floating"),
         ("torch.abs(x)", "unknown"),
         ("torch.abs(x @ x.transpose(0, 1))", HALF),
         ("for layer in self.layers:\n    x = layer(x)\ntorch.abs(x)", HALF),
         ("for _ in range(3):\n    x = self.fc(x)\ntorch.abs(x)", "unknown"),
         ("x = self.fc(x)\nfor _ in range(3):\n    x = self.fc(x)\ntorch.abs(x)", HALF),
-        ("x = self.fc(x)\nwhile mask:\n    x = x.float()\ntorch.abs(x)", "tensor"),
+        ("x = self.fc(x)\nwhile mask:\n    x = x.float()\ntorch.abs(x)", "floating"),
         ("if mask is not None:\n    x = self.fc(x)\nelse:\n    x = self.fc(x).relu()\ntorch.abs(x)", HALF),
         ("if mask is not None:\n    x = self.fc(x)\ntorch.abs(x)", "unknown"),
         ("x = self.fc(x)\nif x.dtype == torch.float16:\n    torch.abs(x)", "unknown"),
@@ -107,7 +107,7 @@ torch.abs(out)"""
         ("h = []\nfor layer in self.layers:\n    h.append(self.fc(x))\ntorch.abs(h[0])", HALF),
         ("h = [self.fc(x)]\nh.extend([self.fc(x)])\nfor each in h:\n    torch.abs(each)", HALF),
         ("h = [self.fc(x)]\nh.append(x)\ntorch.abs(h[0])", "unknown"),
-        ("h = [self.fc(x)]\nh.append(x.float())\ntorch.abs(h[0])", "tensor"),
+        ("h = [self.fc(x)]\nh.append(x.float())\ntorch.abs(h[0])", "floating"),
         ("h = [self.fc(x)]\nh.extend(x)\ntorch.abs(h[0])", "unknown"),
         ("h = [self.fc(x)]\nh.insert(0, x)\ntorch.abs(h[0])", "unknown"),
         ("h = []\nfor _ in range(3):\n    h.append([self.fc(x)])\ntorch.abs(h[0][0])", HALF),
@@ -125,9 +125,9 @@ torch.abs(out)"""
         ("d = {'a': self.fc(x)}\nd.update(x)\ntorch.abs(d['a'])", "unknown"),
         ("d = {'a': self.fc(x)}\nd.clear()\ntorch.abs(d['a'])", "unknown"),
         ("d = {'a': self.fc(x)}\nd['a'] = d['a'].float()\ntorch.abs(d['a'])", "float32"),
-        ("d = {'a': self.fc(x)}\nd[mask] = x.float()\ntorch.abs(d['a'])", "tensor"),
+        ("d = {'a': self.fc(x)}\nd[mask] = x.float()\ntorch.abs(d['a'])", "floating"),
         ("d = {'a': self.fc(x)}\nif mask:\n    d['b'] = self.fc(x)\ntorch.abs(d['b'])", HALF),
-        ("d = {'a': self.fc(x)}\nif mask:\n    d['a'] = x.float()\ntorch.abs(d['a'])", "tensor"),
+        ("d = {'a': self.fc(x)}\nif mask:\n    d['a'] = x.float()\ntorch.abs(d['a'])", "floating"),
         ("d = {'a': self.fc(x)}\nif x.dtype == mask:\n    pass\ntorch.abs(d['a'])", "unknown"),
         # The last suite of a `try` runs however the others are left.
         ("try:\n    return x\nfinally:\n    torch.abs(self.fc(x))", HALF),
@@ -147,13 +147,13 @@ torch.abs(out)"""
         ("torch.abs(self.fc(x).double())", "float64"),
         ("torch.abs(F.dropout(self.fc(x), self.rate, self.training))", HALF),
         ("torch.abs(helper(self.fc(x)))", HALF),
-        ("torch.abs(helper(self.fc(x), x))", "tensor"),
+        ("torch.abs(helper(self.fc(x), x))", "floating"),
         ("torch.abs(self.other(x))", "unknown"),
         ("torch.abs(torch.utils.checkpoint.checkpoint(self.fc, x))", HALF),
         (
             "if self.fp32_head:\n    with torch.autocast('cuda', enabled=False):\n        x = self.fc(x.float())\n"
             "else:\n    x = self.fc(x)\ntorch.abs(x)",
-            "tensor",
+            "floating",
         ),
     ],
 )
@@ -195,7 +195,7 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
             ["tensor"],
         ),
         ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x))", ["half bfloat16"]),
-        ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x).exp())", ["tensor"]),
+        ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x).exp())", ["floating"]),
         ("pass", "with torch.autocast('cpu', torch.bfloat16):\n    torch.abs(model(x).exp())", ["half bfloat16"]),
         ("pass", "with torch.autocast('cuda' if flag else 'cpu'):\n    torch.abs(model(x))", ["half bfloat16 float16"]),
         ("pass", "with torch.autocast('npu', torch.float16):\n    torch.abs(model(x))", ["tensor"]),
@@ -399,12 +399,12 @@ def test_a_name_for_a_model_is_one(net: str, wanted: bool) -> None:
         ("isinstance(made, (list, tuple))", HALF),
         ("isinstance(made, (dict, tuple)) and not isinstance(made, torch.Tensor)", HALF),
         ("not isinstance(made, torch.Tensor)", HALF),
-        ("isinstance(made, list)", "tensor"),
-        ("isinstance(made, Output)", "tensor"),
+        ("isinstance(made, list)", "floating"),
+        ("isinstance(made, Output)", "floating"),
         ("isinstance(made, torch.Tensor)", "float32"),
         ("isinstance(made, (dict, str)) or isinstance(made, torch.Tensor)", "float32"),
         ("isinstance(made, torch.Tensor) or isinstance(made, tuple)", HALF),
-        ("isinstance(made, torch.Tensor) or isinstance(made, Output)", "tensor"),
+        ("isinstance(made, torch.Tensor) or isinstance(made, Output)", "floating"),
     ],
 )
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_a_test_for_a_type_chooses(test: str, expected: str, choice: str) -> Non
 
 @pytest.mark.parametrize(
     ("test", "expected"),
-    [("isinstance(made, tuple)", HALF), ("isinstance(made, (dict, list))", HALF), ("made.is_sparse", "tensor")],
+    [("isinstance(made, tuple)", HALF), ("isinstance(made, (dict, list))", HALF), ("made.is_sparse", "floating")],
 )
 def test_a_tensor_is_no_tuple(test: str, expected: str) -> None:
     found = probed(inside=f"made = model(x)\nif {test}:\n    made = made[0].float()\ntorch.abs(made)")

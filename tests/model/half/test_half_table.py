@@ -316,6 +316,8 @@ def agrees(kind: Kind, dtype: torch.dtype) -> bool:
         return kind.what == str(dtype).removeprefix("torch.")
     if kind.what == "int":
         return not dtype.is_floating_point and not dtype.is_complex
+    if kind.what == "floating":
+        return dtype in (torch.float16, torch.bfloat16, torch.float32)
     return dtype.is_complex if kind.what == "complex" else kind.what in ("tensor", "unknown")
 
 
