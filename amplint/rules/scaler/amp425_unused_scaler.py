@@ -10,7 +10,9 @@ scaler never scales a loss:
 If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`), and its call passes none, the
 message names that call.
 
-A finding about a variable outside of functions is only *likely*: another file may import it.
+A finding about a variable outside of functions is only *likely*: another file may import it. If no setting enables the
+scaler, and no function takes it, the finding is a note, and a suspicion: the line may be left over from code with AMP,
+and has no effect.
 
 amplint reports nothing:
 
@@ -57,8 +59,10 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_graph import CallGraph
+from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
 from amplint.model.torch_facts.names import SCALERS
 from amplint.registry.rule import Rule
 
@@ -95,12 +99,21 @@ def check(module: Module) -> Iterator[Finding]:
         outside = ir.function_of(name) is None
         if outside and not (module.source.cells or "__main__" in module.source.text):
             continue
+        is_left = leaving_out is None and not ignoring and not _is_asked_for(module, call)
         yield rule.finding(
             module.span(call),
             _said(module, name, leaving_out, ignoring),
             withheld="amplint can't tell whether AMP is wanted",
-            confidence=Confidence.LIKELY if outside else None,
+            severity=Severity.NOTE if is_left else None,
+            confidence=Confidence.SUSPICION if is_left else Confidence.LIKELY if outside else None,
         )
+
+
+def _is_asked_for(module: Module, call: ir.Call) -> bool:
+    """Whether a setting decides on a new scaler: else the line may be left over from a trainer with AMP."""
+    if "enabled" in scaler_arguments(module, call) or _chosen(call) is not call:
+        return True
+    return any("__name__" not in module.text(test) for test, _ in conditions_round(call))
 
 
 def _trains(module: Module) -> bool:
