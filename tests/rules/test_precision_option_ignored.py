@@ -175,6 +175,22 @@ def test_an_option_that_may_be_read(rest: str, tmp_path: Path) -> None:
     assert unread(tmp_path, rest) == []
 
 
+@pytest.mark.parametrize(
+    ("rest", "count"),
+    [
+        ("from raft import RAFT\nnet = RAFT(args)", 0),
+        ("import nets.flow\nnet = nets.flow.build(config=args)", 0),
+        ("import wandb\nwandb.init(config=args)", 1),
+        ("from pprint import pprint\npprint(args)", 1),
+        ("from engine import run\nrun(args)", 1),  # a file of the program, without the option's name
+    ],
+)
+def test_arguments_that_code_out_of_sight_gets_as_a_whole(rest: str, count: int, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "engine.py").write_text("def run(args):\n    return args.lr\n", "utf-8")
+    assert len(unread(tmp_path, rest)) == count
+
+
 @pytest.mark.parametrize("shown", ['"deprecated: use --precision"', '"not supported yet"', "argparse.SUPPRESS"])
 def test_an_option_that_is_kept_for_old_scripts(shown: str, tmp_path: Path) -> None:
     assert unread(tmp_path, shown=shown) == []

@@ -24,7 +24,7 @@ amplint reports nothing if:
 
 - another file of the program contains the name of the option. In case 1 that file may contain it in functions that the
   program doesn't call;
-- the parsed arguments or the fields are passed to other code as a whole (`Trainer(**vars(args))`);
+- the parsed arguments or the fields are passed as a whole to code that amplint can't see (`Trainer(**vars(args))`);
 - in case 2, the option is used in another way than in comparisons with strings.
 
 In case 6 amplint reports nothing about methods of derived classes, functions that are passed to other code, and
@@ -85,7 +85,7 @@ from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.accelerators import accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.device_tests import device_tests
-from amplint.rules.shared.option_reads import is_unread, texts_asked
+from amplint.rules.shared.option_reads import are_given_away, is_unread, texts_asked
 from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_full, names_half, names_switch
 from amplint.rules.shared.unread_settings import unread_fields, unread_parameters
 
@@ -201,7 +201,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _unread(module: Module) -> Iterator[_Ignored]:
     """Each option of mixed precision that the program declares, and does not read but to log it."""
-    if _TAKES_ALL.search(code_of(module.source.text)):
+    if _TAKES_ALL.search(code_of(module.source.text)) or are_given_away(module):
         return
     declared, unread = module.once(Options).declared, False
     switches = list(filter(names_switch, declared))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.value_uses import LOGS
-from amplint.model.inference.values import held
+from amplint.model.inference.values import PARSES, held
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.project.importers import surely_lack, surely_run_without
+from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Imported
 from amplint.model.syntax.nesting import is_within
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 _EQUAL, _MEMBER = ("Equal", "NotEqual", "Is", "IsNot"), ("In", "NotIn")
 _LOGS = LOGS - {"format", "update"}
+# Packages whose functions read no option of a program from its arguments: they save or show them.
+_KNOWN = sys.stdlib_module_names | {"loguru", "numpy", "omegaconf", "pandas", "rich", "torch", "tqdm", "wandb", "yaml"}
 # Values that are followed from an option to what is asked of them.
 _DEEP = 6
 
@@ -188,6 +193,32 @@ def _runs_without(module: Module, attr: bytes) -> bool:
     """Whether what reads an option in other files is surely in functions that this program doesn't call."""
     reads = re.compile(rb"\.\s*%s\b|[\"']%s[\"']|\*\*\s*(?:vars\(|[\w.]*__dict__)" % (attr, attr))
     return surely_run_without(module.source.filename, next(iter(module.texts)), reads)
+
+
+def are_given_away(module: Module) -> bool:
+    """Whether the parsed arguments go as a whole to code of a package that is not in sight: `RAFT(args)`."""
+    made = (ir.statement_of(each) for each in module.whole.called(*PARSES))
+    bound = (target for each in made if isinstance(each, ir.Assign) for target in each.targets)
+    names = {each.name for each in bound if isinstance(each, ir.Name)}
+    return any(
+        isinstance(each, ir.Name)
+        and each.name in names
+        and isinstance(each.parent, ir.Call)
+        and each.parent.func is not each
+        and _is_out_of_sight(module, each.parent.func)
+        for each in (module.whole.near(*names).values if names else ())
+    )
+
+
+def _is_out_of_sight(module: Module, func: ir.Value) -> bool:
+    """Whether a function is imported from a package of which neither the code nor what it does is known."""
+    root = ir.root(func)
+    for each in module.names.bindings(root) if isinstance(root, ir.Name) else ():
+        name = (each.statement.module or each.name) if isinstance(each, Imported) else ""
+        package = name.lstrip(".").partition(".")[0]
+        if package and package not in _KNOWN and module_file(module.source.filename, name) is None:
+            return True
+    return False
 
 
 def _named(module: Module, attr: str) -> Iterator[ir.Value]:
