@@ -432,3 +432,29 @@ def test_a_flag_of_imported_settings_may_differ_between_runs(line: str, enabled:
 def test_the_condition_of_an_empty_state_names_only_what_decides() -> None:
     (finding,) = found(script(enabled='args.amp and device.type == "cuda"'))
     assert "if `args.amp` is false, " in finding.message
+
+
+CHOSEN = """\
+from dataclasses import dataclass
+from typing import NamedTuple
+
+{head}
+class Precision{base}:
+    name: str
+    scale: bool
+
+
+def choose(asked):
+    if asked == "fp16":
+        return Precision("fp16", True)
+    return Precision("fp32", False)
+
+
+{script}"""
+
+
+@pytest.mark.parametrize(("head", "base"), [("@dataclass(frozen=True)", ""), ("", "(NamedTuple)")])
+def test_an_object_that_an_option_chooses_has_the_switch(head: str, base: str) -> None:
+    text = CHOSEN.format(head=head, base=base, script=script(enabled="choose(args.precision).scale"))
+    assert len(found(text)) == 1
+    assert not found(text.replace('Precision("fp32", False)', 'Precision("fp32", True)'))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import fields_of
 from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
@@ -74,17 +75,43 @@ def declared_flag(module: Module, value: ir.Attribute) -> ir.Value | None:
 
 def field_of(cls: ir.Class, name: str) -> tuple[bool, ir.Value | None]:
     """Whether a class of settings declares a field of a name, and its default."""
-    marked = [each.func if isinstance(each, ir.Call) else each for each in cls.decorators]
-    bases = [each.value for each in cls.bases]
-    if not any(ir.last_name(each) in _FIELDS for each in marked) and not any(
-        ir.last_name(each) in _MODELS for each in bases
-    ):
+    if not _has_fields(cls) or name not in fields_of(cls):
         return False, None
     for statement in cls.body.statements:
-        if isinstance(statement, ir.Assign) and statement.annotation is not None:
-            if [ir.last_name(each) for each in statement.targets] == [name]:
-                return True, statement.value
-    return False, None
+        if isinstance(statement, ir.Assign) and [ir.last_name(each) for each in statement.targets] == [name]:
+            return True, statement.value
+    return True, None
+
+
+def _has_fields(cls: ir.Class) -> bool:
+    """Whether the annotated names of a class are fields that its objects are made with."""
+    marked = [each.func if isinstance(each, ir.Call) else each for each in cls.decorators]
+    bases = [each.value for each in cls.bases]
+    return any(ir.last_name(each) in _FIELDS for each in marked) or any(ir.last_name(each) in _MODELS for each in bases)
+
+
+def is_frozen(cls: ir.Class) -> bool:
+    """Whether the fields of a class's objects stay what they are made with: of a tuple, and of a frozen dataclass."""
+    options = (each.keyword("frozen") for each in cls.decorators if isinstance(each, ir.Call))
+    frozen = any(isinstance(each, ir.Constant) and each.value is True for each in options)
+    return _has_fields(cls) and (frozen or any(ir.last_name(each.value) == "NamedTuple" for each in cls.bases))
+
+
+def fields_given(cls: ir.Class, call: ir.Call) -> dict[str, ir.Value] | None:
+    """What a construction of a class of settings gives for its fields, by their names and places; None if that can't be
+    told: of unpacked arguments, and of places in a class that may inherit fields, or has a constructor of its own.
+    """
+    if call.unpacks("*") or call.unpacks("**"):
+        return None
+    given = {arg.keyword: arg.value for arg in call.args if arg.keyword is not None}
+    if not call.positional:
+        return given
+    names = fields_of(cls)
+    own = any(isinstance(each, ir.Function) and each.name == "__init__" for each in cls.body.statements)
+    inherits = any(ir.last_name(each.value) not in _MODELS for each in cls.bases)
+    if own or inherits or len(call.positional) > len(names):
+        return None
+    return {**dict(zip(names, call.positional, strict=False)), **given}
 
 
 _SETTINGS = ("args", "opt", "opts", "options", "config", "cfg", "hparams", "flags", "FLAGS", "conf")

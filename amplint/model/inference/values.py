@@ -19,7 +19,9 @@ from amplint.model.inference.declared_settings import (
     declared_flag,
     decorated_default,
     field_of,
+    fields_given,
     given_default,
+    is_frozen,
     is_settings,
     option_named,
 )
@@ -30,6 +32,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import asks_for_itself, conditions_round, is_changed
 from amplint.model.syntax.ir import Assigned, Binding, Imported, Other
+from amplint.model.syntax.nesting import is_within
 from amplint.model.syntax.operators import COMPARES
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
@@ -473,18 +476,20 @@ class Follower:
             first = place is ordered[-1][1]
             round_it = self._inside(place) if not isinstance(place, ir.Function) else ()
             made = round_it if not first else ()
-            tests = tuple(dict.fromkeys((*made, *later)))
+            is_sure = _is_surely_run(place, ordered[-1][1])  # a loop may have no round, a handler may not be reached
+            perhaps = (Test(value, place),) if not first and not is_sure and isinstance(place, ir.Value) else ()
+            tests = tuple(dict.fromkeys((*made, *perhaps, *later)))
             found[place.id] = Leaf(value, tests, tuple(unless), is_open=not whole)
             if not is_given and any(asks_for_itself(place, test.value) for test in round_it):
                 whole = False  # `if not isinstance(x, bool): x = bool(x)`: what it was before can't be told
+            elif not is_sure:
+                later.append(Test(value, value))
             elif len(made) == 1 and isinstance(made[0].truth, bool):
                 later.append(Test(made[0].value, not made[0].truth))
             elif made:
                 unless.append(made)
-            elif _is_surely_run(place):
+            else:
                 break
-            else:  # a loop may have no round
-                later.append(Test(value, value))
         kept = [found[place.id] for _, place in assigned if place.id in found]
         return tuple(kept), whole
 
@@ -582,19 +587,20 @@ class Follower:
             return None
         return Step((Leaf(only.value, doubt=Doubt.NONE if by_name else Doubt.DEFAULT),), by_name)
 
-    def _field(self, value: ir.Attribute, cls: ir.Class, made: Iterable[ir.Call] = ()) -> Step | None:
-        """What a field of settings is: what its object is made with, else its default."""
+    def _field(self, value: ir.Attribute, cls: ir.Class, made: Iterable[Leaf] = ()) -> Step | None:
+        """What a field of settings is: what its object is made with, by the calls that `made` has, else its default."""
         declared, default = field_of(cls, value.attr)
-        if not declared:
-            return None
         unknown = Leaf(value, is_open=True)
-        by_default = [Leaf(default, doubt=Doubt.DEFAULT)] if default is not None else []
         sources: list[Leaf] = []
-        for call in made:
-            given = call.keyword(value.attr) or default
-            plain = not call.positional and not call.unpacks("*") and not call.unpacks("**")
-            sources.append(Leaf(given) if given is not None and plain else unknown)
-        return Step(tuple(sources or (unknown, *by_default)), whole=False)
+        for each in made if declared else ():
+            told = fields_given(cls, each.value) if isinstance(each.value, ir.Call) else None
+            given = told.get(value.attr, default) if told is not None else None
+            sources.append((Leaf(given) if given is not None else unknown).under(each))
+        if sources:
+            return Step(
+                tuple(dict.fromkeys(sources)), whole=is_frozen(cls) and not any(each.is_open for each in sources)
+            )
+        return Step((unknown, Leaf(default, doubt=Doubt.DEFAULT)), whole=False) if default is not None else None
 
     def _of_object(self, value: ir.Attribute, base: ir.Value, frame: Frame | None) -> Step | None:
         """What an attribute of settings is: of what a command line gives, of a dataclass, of a namespace."""
@@ -605,7 +611,7 @@ class Follower:
             return self._option(value, is_it=False) or _out_of_sight(value)
         calls = [each.value for each in leaves if isinstance(each.value, ir.Call)]
         if len(calls) == len(leaves):
-            return self._of_made(value, calls)
+            return self._of_made(value, leaves, calls)
         named = {self._module.names.definition(each.value) for each in leaves}
         cls = named.pop() if len(named) == 1 else None
         if isinstance(cls, ir.Class):  # `config = Settings`
@@ -624,12 +630,12 @@ class Follower:
                 return Step((Leaf(value, is_open=True), *said.sources), whole=False)
         return self._option(value, is_it=False) or _out_of_sight(value)
 
-    def _of_made(self, value: ir.Attribute, calls: list[ir.Call]) -> Step | None:
+    def _of_made(self, value: ir.Attribute, leaves: tuple[Leaf, ...], calls: list[ir.Call]) -> Step | None:
         """What an attribute is of an object that one of some calls makes: of a class of the file, or a namespace."""
         classes = {self._module.names.definition(each.func) for each in calls}
         cls = classes.pop() if len(classes) == 1 else None
         if isinstance(cls, ir.Class):
-            return self._field(value, cls, calls) or self._of_self(value, cls)
+            return self._field(value, cls, leaves) or self._of_self(value, cls)
         names = set[str]().union(*(self._module.names.of(each.func) for each in calls))
         surely = bool(names) and names <= KEPT.get(value.attr, set())
         if not surely and not names <= _NAMESPACES:
@@ -637,6 +643,13 @@ class Follower:
         given = [each.keyword(value.attr) for each in calls]
         known = [Leaf(each) for each in given if each is not None]
         return Step(tuple(known), whole=surely) if known and len(known) == len(given) else None
+
+    def is_of_frozen(self, value: ir.Attribute) -> bool:
+        """Whether an attribute is a field of an object that is made in sight, and never changed."""
+        made = [each.value for each in self._follow(value.base, None, 6)]
+        classes = {self._module.names.definition(each.func) if isinstance(each, ir.Call) else None for each in made}
+        only = classes.pop() if len(classes) == 1 else None
+        return isinstance(only, ir.Class) and is_frozen(only)
 
     def _is_set(self, value: ir.Attribute) -> bool:
         """Whether the file sets such an attribute of any object: `cfg.device = ...`."""
@@ -738,11 +751,15 @@ def _is_asked(arm: ir.Value, test: ir.Value) -> bool:
     return bool(name) and any(ir.last_name(each) == name for each in ir.walk_values(test))
 
 
-def _is_surely_run(place: ir.Node) -> bool:
-    """Whether nothing but suites that are surely run stands between a node and its function."""
+def _is_surely_run(place: ir.Node, first: ir.Node) -> bool:
+    """Whether nothing but tests decides whether a node is run after another one, in its function: both may be in one
+    loop.
+    """
     up: ir.Node | None = ir.statement_of(place).parent
-    while isinstance(up, ir.With):
+    while isinstance(up, (ir.With, ir.If)):
         up = up.parent
+    if isinstance(up, (ir.For, ir.While)):
+        return is_within(first, up)
     return up is None or isinstance(up, (ir.Function, ir.Class, ir.Program))
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import libcst as cst
-
 from amplint.model.objects.call_context import CallContext
 from amplint.model.objects.key_parts import (
     attribute_of,
@@ -24,6 +22,7 @@ from amplint.model.objects.key_parts import (
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to, with_defaults
 from amplint.model.syntax.ir import Assigned, Binding, Scope
+from amplint.model.syntax.queries import fields_of
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
@@ -122,7 +121,7 @@ class Kept:
         if constructor is not None:
             params = list(constructor.params[1:])
         else:
-            fields = _fields(cls) if self._is_generated(cls) else []
+            fields = fields_of(cls) if self._is_generated(cls) else []
             params = [ir.Param(name, "keyword", None, None) for name in call.keywords]
             params += [ir.Param(name, "positional", None, None) for name in fields]
         given = with_defaults(params, given_to(params, call.positional, call.keywords))
@@ -195,13 +194,6 @@ class Kept:
 def _constructor(cls: ir.Class) -> ir.Function | None:
     methods = (each for each in cls.body.statements if isinstance(each, ir.Function))
     return next((each for each in methods if each.name == "__init__"), None)
-
-
-def _fields(cls: ir.Class) -> list[str]:
-    """The annotated names in the body of a class, in their order."""
-    declared = (each.node for each in cls.body.statements if isinstance(each, ir.Assign))
-    targets = (each.target for each in declared if isinstance(each, cst.AnnAssign))
-    return [each.value for each in targets if isinstance(each, cst.Name)]
 
 
 def _is_set_from_outside(value: ir.Value, attr: str) -> bool:

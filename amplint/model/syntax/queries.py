@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
+import libcst as cst
+
 from amplint.model.syntax import ir
 from amplint.model.syntax.lazy_lowering import Folded, Piece, values_of
 from amplint.model.syntax.scopes import Names, canonical
@@ -180,6 +182,13 @@ def assigned(value: ir.Value) -> Iterator[str]:
         for target in up.targets:
             items = target.items if isinstance(target, ir.Sequence) else (target,)
             yield from (ir.last_name(each) for each in items if isinstance(each, (ir.Name, ir.Attribute)))
+
+
+def fields_of(cls: ir.Class) -> list[str]:
+    """The annotated names in the body of a class, in their order: those of a dataclass are its fields."""
+    declared = (each.node for each in cls.body.statements if isinstance(each, ir.Assign))
+    targets = (each.target for each in declared if isinstance(each, cst.AnnAssign))
+    return [each.value for each in targets if isinstance(each, cst.Name)]
 
 
 def is_false(value: ir.Value | None) -> bool:

@@ -367,8 +367,11 @@ def _sources(module: Module, value: ir.Value, seen: set[int]) -> Iterator[bool |
     elif module.names.of(value) & _OUTSIDE:
         yield True
     elif isinstance(value, ir.Attribute):
-        for each in _made_with(module, value) or (value.base,):
+        made = _made_with(module, value)
+        for each in (given for _, given in made) if made else (value.base,):
             yield from _sources(module, each, seen)
+        for call, _ in made if len(made) > 1 else ():
+            yield from _deciding(module, call, seen)
     elif isinstance(value, ir.Call):
         yield from _of_call(module, value, seen)
     else:
@@ -377,22 +380,25 @@ def _sources(module: Module, value: ir.Value, seen: set[int]) -> Iterator[bool |
                 yield from _sources(module, child, seen)
 
 
-def _made_with(module: Module, value: ir.Attribute) -> list[ir.Value]:
-    """What an attribute is by the calls that make its objects; nothing where one doesn't show it."""
+def _made_with(module: Module, value: ir.Attribute) -> list[tuple[ir.Call, ir.Value]]:
+    """The calls that make an attribute's objects, each with what it gives for it; nothing where one doesn't show it."""
     found = []
     for made in constructions(module, value.base):
         cls = local_class(module, made.func)
         given = objects(module).kept_values(made, cls).get(value.attr) if cls is not None else None
         if given is None:
             return []
-        found.append(given)
+        found.append((made, given))
     return found
 
 
 def _of_name(module: Module, value: ir.Name, seen: set[int]) -> Iterator[bool | None]:
-    for binding in reaching(module.names, value):
+    bindings = reaching(module.names, value)
+    for binding in bindings:
         if isinstance(binding, Assigned):
             yield from _sources(module, binding.value, seen)
+            if len(bindings) > 1:
+                yield from _deciding(module, binding.target, seen)
         elif isinstance(binding, Imported):
             yield _SETTINGS.search(binding.name) is not None
         elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
@@ -408,6 +414,12 @@ def _of_name(module: Module, value: ir.Name, seen: set[int]) -> Iterator[bool | 
             yield from _sources(module, source, seen)
 
 
+def _deciding(module: Module, node: ir.Node, seen: set[int]) -> Iterator[bool | None]:
+    """What outside of the code decides whether one of several values is taken, by the tests around it."""
+    for test, _ in conditions_round(node):
+        yield from filter(None, _sources(module, test, seen))
+
+
 def _of_call(module: Module, call: ir.Call, seen: set[int]) -> Iterator[bool | None]:
     names = module.names.of(call.func)
     if names & {"torch.load", "torch.cuda.is_available"}:
@@ -418,6 +430,7 @@ def _of_call(module: Module, call: ir.Call, seen: set[int]) -> Iterator[bool | N
         for each in returned(callee.function):
             if each.value is not None:
                 yield from _sources(module, each.value, seen)
+            yield from _deciding(module, each, seen)
         return
     if local_class(module, call.func) is None and _READS.search(ir.last_name(call.func)):
         yield True

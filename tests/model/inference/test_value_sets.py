@@ -312,3 +312,22 @@ def test_a_global_that_another_function_sets_is_not_known(how: str, is_open: boo
     assert possible(known.inside(region)) is not None  # was False: nothing after the test was read
     assert (possible(on) is not None) is is_open
     assert possible(negated(on)) is not None
+
+
+@pytest.mark.parametrize(
+    ("made", "is_open"),
+    [
+        (
+            "if fp16:\n        try:\n            unscale()\n        except OverflowError:\n            found = True",
+            True,
+        ),
+        ("for each in parts:\n        if fp16:\n            found = True", True),
+        ("if fp16:\n        found = True", False),
+    ],
+)
+def test_a_handler_or_a_loop_need_not_set_what_it_sets(made: str, is_open: bool) -> None:
+    """With fp16, `found` is surely true only where nothing but that test decides."""
+    text = f"def train(fp16, parts):\n    found = False\n    {made}\n    if fp16 and not found:\n        step()\n"
+    module = lowered(Source("x.py", text))
+    (step,) = (each for each in module.calls if ir.last_name(each.func) == "step")
+    assert contradict(decided(module).inside(step)) is not is_open
