@@ -96,3 +96,9 @@ def test_sums_with_what_is_given(output: str, found: list[str]) -> None:
 def test_inputs_are_no_outputs() -> None:
     program = RESIDUAL.replace("OUTPUT", "self.body(x)")
     assert confidences(program.replace("criterion(net(x), y)", "criterion(x, net(x))")) == []
+
+
+def test_several_products_of_one_function_are_one_finding() -> None:
+    twice = "F.conv2d(wide, self.kernel) ** 2 + F.conv2d(wide, self.kernel.mT) ** 2 - target"
+    program = RESIDUAL.replace("OUTPUT", "x + self.body(x)").replace("F.conv2d(wide, self.kernel) - target", twice)
+    assert len(confidences(program)) == 1

@@ -8,6 +8,8 @@ an autocast region, if it then goes into an operation that autocast computes in 
 The finding is only `likely` if the tensor may have been float32 before the cast, as what `F.normalize` returns on cuda,
 or comes from a model that amplint can't see. The product is computed in half precision in any case.
 
+If there is no fix, amplint reports only the first such operation of a function: one region serves all.
+
 amplint reports nothing:
 
 - if another operation uses the cast tensor after the product, too (not `z.size(0)` or `z.device`);
@@ -94,6 +96,7 @@ def check(module: Module) -> Iterator[Finding]:
     nodes = {each.node.id for each in undone}
     likely = {each.node.id for each in met(module, _CASTS) if each.operands[0][1].what != HALF}
     done: set[int] = set()
+    told: set[tuple[ir.Function | None, str]] = set()
     for seen in undone:
         casts = [(value, kind.cast) for value, kind in seen.tensors() if kind.what == FLOAT32 and kind.cast]
         cast, made = min(casts, key=lambda each: each[1] in likely, default=(None, 0))
@@ -101,6 +104,10 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         done.add(seen.node.id)
         fix, withheld = _fix(module, seen)
+        place = ir.function_of(seen.node), seen.spelling
+        if fix is None and place in told:
+            continue  # one region by hand serves all of a function's
+        told.add(place)
         yield rule.finding(
             module.span(seen.node),
             f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.autocast.low, reverse=True))} for "
