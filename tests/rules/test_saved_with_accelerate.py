@@ -93,6 +93,11 @@ def test_float16_that_the_code_itself_switches_off(value: str, option: str, want
     assert ("AMP413" in {each.code for each in check(text)}) is wanted
 
 
+def test_float16_that_a_caller_may_ask_for() -> None:
+    text = TEXT.replace("def main(args, loader):", "def main(args, loader, half=False):")
+    assert "AMP413" in {each.code for each in check(text.replace("PRECISION", '"fp16" if half else "no"'))}
+
+
 def test_bfloat16_that_a_condition_chooses() -> None:
     assert "AMP413" not in codes('"bf16" if args.half else "no"')
 

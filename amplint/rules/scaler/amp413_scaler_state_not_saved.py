@@ -357,14 +357,12 @@ def _is_switched_off(module: Module, made: ir.Call) -> bool:
 
 
 def _is_set_against(module: Module, test: ir.Value, outcome: object) -> bool:
-    """Whether a setting that is no option of the command line makes a test come out otherwise."""
+    """Whether a setting that no option of the command line, and no caller, can give makes a test come out otherwise."""
     by_default = holds_by_default(module, test)
     read = [each for each in ir.walk_values(test) if isinstance(each, ir.Attribute)]
-    return (
-        by_default is not None
-        and by_default is not outcome
-        and not any(option_named(module, each.attr) for each in read)
-    )
+    if by_default is None or by_default is outcome or not read:
+        return False
+    return not any(option_named(module, each.attr) for each in read)
 
 
 def _of_apex(module: Module) -> Iterator[Finding]:
