@@ -429,7 +429,7 @@ def _overridden(module: Module) -> Iterator[_Ignored]:
                 f'`{what}` overrides `mixed_precision`: with "fp16", autocast and unscaling before a clip are off if '
                 f"`{module.on_one_line(value)}` is false, and the loss is still scaled; remove this line"
             )
-            yield _Ignored(target, said, withheld="amplint can't tell which of the two settings is meant")
+            yield _Ignored(target, said, withheld="amplint can't tell whether `mixed_precision` or this line is meant")
 
 
 def _is_type_alone(test: ir.Compare) -> bool:
