@@ -63,8 +63,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Confidence, Finding, Severity
+from amplint.model.calls.call_sites import also_as
 from amplint.model.inference.dtypes import Dtype, dtypes, region_dtypes
-from amplint.model.inference.values import Doubt, Leaf, values_of
+from amplint.model.inference.values import Doubt, Follower, Leaf, values_of
 from amplint.model.names.tables import items_at
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
@@ -73,6 +74,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.text_scan import code_of
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
+from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import cast_to, casts, dtype_of
 from amplint.registry.rule import Rule
 
@@ -104,6 +106,7 @@ _GIVES_BACK = ("prepare", "unwrap_model", "compile")
 _HALF = "float16"
 _WIDE = ("float32", "float64", "bfloat16")
 _DEEP = 6
+_MANY = 50
 _LONGEST = 200
 
 
@@ -172,19 +175,18 @@ def _loaded(module: Module, vae: ir.Value) -> _Load | None:
     if any(_asks_about_vaes(module, each) for each in found):
         return None
     half = next((each for each in found if _of_load(module, each) is not None), found[0])
-    return _Load(half, frozenset(keys), all(surely) and len(loads) == len(found) == 1)
+    return _Load(half, _with_others(module, keys), all(surely) and len(loads) == len(found) == 1)
 
 
 def _origins(module: Module, value: ir.Value, keys: set[str], depth: int) -> Iterator[ir.Call | None]:
     """The calls that load what a value can be, None for what is out of sight; `keys` gets all where that is kept."""
-    known = objects(module)
-    keys.update(key for key in [known.key(value)] if key is not None)
+    keys |= _on_the_way(module, value)
     if not depth:
         yield None
         return
     for leaf in values_of(module, value).leaves:
-        origin = ir.before_calls(leaf.value, *RETURNS_ITSELF)
-        keys.update(key for key in [known.key(origin)] if key is not None)
+        origin = ir.before_calls(leaf.value, *RETURNS_ITSELF) or leaf.value
+        keys |= _on_the_way(module, origin)
         if isinstance(origin, ir.Call) and _is_load(origin):
             keys.update(_kept(module, origin))
             yield origin
@@ -196,6 +198,33 @@ def _origins(module: Module, value: ir.Value, keys: set[str], depth: int) -> Ite
             yield from _origins(module, origin, keys, depth - 1)
         else:
             yield None
+
+
+def _on_the_way(module: Module, value: ir.Value) -> set[str]:
+    """The keys of what a value is, step by step: a variable, what callers give for it, what an object keeps of that."""
+    known, follower = objects(module), module.once(Follower)
+    keys, seen, left = set[str](), set[int](), [value]
+    while left and len(seen) < _MANY:
+        each = left.pop()
+        each = ir.before_calls(each, *RETURNS_ITSELF) or each
+        if each.id in seen:
+            continue
+        seen.add(each.id)
+        keys.update(key for key in [known.key(each)] if key is not None)
+        step = follower.step(each)
+        left += [source.value for source in step.sources if not source.is_open] if step is not None else ()
+    return keys
+
+
+def _with_others(module: Module, keys: set[str]) -> frozenset[str]:
+    """The keys of something, with those of variables and attributes that are set to it: `vae = pipe.vae`."""
+    known, found = objects(module), set(keys)
+    for statement in near_kept(module, keys).statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if isinstance(statement, ir.Assign) and value is not None:
+            if known.key(ir.before_calls(value, *RETURNS_ITSELF) or value) in found:
+                found.update(key for each in statement.targets if (key := known.key(each)) is not None)
+    return frozenset(found)
 
 
 def _of_pipeline(module: Module, vae: ir.Attribute, keys: set[str], depth: int) -> Iterator[ir.Call | None]:
@@ -278,11 +307,13 @@ def _half(module: Module, load: _Load, use: ir.Call) -> _Half | None:
     found = _of_load(module, load.call)
     function = ir.function_of(use)
     for each in casts(module):
-        if each.key not in load.keys or each.call is load.call:
-            continue
         if ir.last_name(each.call.func) in _LOADS:
             continue
         dtype = cast_to(module, each.call)
+        if each.key not in load.keys:
+            if dtype in _WIDE and not also_as(module, each.key).isdisjoint(load.keys):
+                return None
+            continue
         given = dtype_of(each.call)
         half = _Half(each.call, None, sure=True) if dtype == _HALF else None
         if half is None and dtype not in _WIDE and given is not None:
