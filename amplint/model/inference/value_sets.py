@@ -409,8 +409,21 @@ class Decided:
             return self._has_attribute(call, *call.positional)
         if isinstance(call.func, ir.Attribute):
             if call.func.attr == "startswith" and call.positional and isinstance(call.positional[0], ir.Constant):
-                return self._is(call.func.base, call.positional[0], call)
+                return self._starts(call.func.base, call.positional[0], call)
         return self._followed(call)
+
+    def _starts(self, base: ir.Value, start: ir.Constant, call: ir.Call) -> Formula:
+        """`base.startswith(start)`: it is this text, or one of those that start so and that it is compared with."""
+        path = self.path(base)
+        near = self._module.whole.near(start.value).values if path is not None and isinstance(start.value, str) else ()
+        longer = [
+            each
+            for each in near
+            if isinstance(each, ir.Constant) and isinstance(each.value, str) and isinstance(each.parent, ir.Compare)
+            if each.value.startswith(str(start.value)) and each.value != start.value
+            if any(self.path(other) == path for other in each.parent.children() if isinstance(other, ir.Value))
+        ]
+        return either(*(self._is(base, each, call) for each in (start, *longer)))
 
     def _has_attribute(self, call: ir.Call, base: ir.Value, name: ir.Value) -> Formula:
         """`hasattr(base, "name")`: it holds wherever `base.name` does, whoever passes the object on."""

@@ -31,7 +31,8 @@ amplint reports nothing:
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false), where the regions do nothing;
 - if one of these functions scales by hand (multiplies the loss by a scale, or divides gradients by it) or calls
   `scale_loss`. A loss that is only divided (`scaled_loss = loss / steps`) is not scaled;
-- if one of these functions uses Lightning, DeepSpeed, apex or another library that scales by itself.
+- if one of these functions uses Lightning, DeepSpeed, apex or another library that scales by itself. A name like
+  `ApexTrainer` is not apex, unless something imports apex.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero, and the model learns worse, or not
@@ -146,6 +147,9 @@ _DIVIDED_BY = (".grad", "_foreach_")
 _INPUTS = {"Variable", "clone", "detach", *(name for name, op in SPELLINGS.items() if op.gives is Gives.LIKE)}
 _WORD = re.compile(r"\w+")
 _SCALER_WORD = re.compile(r"\w*scaler\w*")
+# Names of the code's own with apex in them, as an algorithm or an option for apex's layers has.
+_APEX_WORD = re.compile(r"\w+apex\w*|apex\w+")
+_APEX_IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+apex\b|import_module\([\"']apex")
 _SCALERS_WORK = {"scale", "unscale_", "step"}
 
 
@@ -207,6 +211,8 @@ def _may_scale(module: Module, found: Trained) -> bool:
     code = "\n".join(code_of(text) for text in _running_with(module, found.event.call)).lower()
     divided = module.once(_divided)
     code = _WORD.sub(lambda word: "" if word[0] in divided else word[0], code) if divided else code
+    if "apex" in code and not any("apex" in text and _APEX_IMPORT.search(text) for text in module.texts):
+        code = _APEX_WORD.sub(_without_apex, code)
     if found.multiplied and has(code, _DIVIDES, _DIVIDED_BY):
         inputs = _inputs(module, found.event.call)
         if has(_WORD.sub(lambda word: "" if word[0] in inputs else word[0], code), _DIVIDES, _DIVIDED_BY):
@@ -217,6 +223,11 @@ def _may_scale(module: Module, found: Trained) -> bool:
         return has(_SCALER_WORD.sub("", code), _SCALES, _SCALED_BY)
     of_data = {name.lower() for call in module.whole.near("caler").calls for name in _of_sklearn(module, call)}
     return has(_SCALER_WORD.sub(lambda word: "" if word[0] in of_data else word[0], code), _SCALES, _SCALED_BY)
+
+
+def _without_apex(word: re.Match[str]) -> str:
+    """A name without what says apex: the library is in use only where it is imported."""
+    return word[0].replace("apex", "")
 
 
 def _divided(module: Module) -> frozenset[str]:

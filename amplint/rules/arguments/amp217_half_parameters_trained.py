@@ -22,6 +22,7 @@ default of an option.
 amplint reports nothing if:
 
 - the model, or a part of it, is cast back, or only single parameters are cast;
+- only a part of the model is trained (`model.head.parameters()`), and the file replaces that part;
 - the cast comes after the training, or the model is frozen;
 - the trained model comes from a function of another file, but for one that by its name only wraps it
   (`compile_model(model)`);

@@ -145,12 +145,40 @@ def _of_callers(module: Module) -> dict[Cast, set[str]]:
 
 
 def _owned_by(module: Module, model: str) -> set[str]:
-    """The optimizers made of a model's parameters, also as callers of the function that makes one keep it."""
-    known = objects(module)
-    owned, more = known.owned_by(model) | module.once(_owned_through_lists).get(model, set()), set[str]()
+    """The optimizers made of a model's parameters, or of a part's, also as callers of the function that makes one keep
+    it.
+    """
+    known, more = objects(module), set[str]()
+    owned = known.owned_by(model) | module.once(_owned_through_lists).get(model, set()) | _owned_by_parts(module, model)
     for call in module.calls_of("torch.optim.*") if owned else ():
         more |= also_returned(module, call, owned & {*known.stored_as(call)})
     return owned | more
+
+
+def _owned_by_parts(module: Module, model: str) -> set[str]:
+    """The optimizers made of the parameters of parts of a model alone, none of which the file replaces:
+    `AdamW(model.head.parameters())`.
+    """
+    known = objects(module)
+    found = {
+        optimizer: parts
+        for optimizer, roots in known.owns.items()
+        if (parts := {root for root in roots if root.startswith(f"{model}.")}) and parts == {*roots}
+    }
+    if not found:
+        return set()
+    replaced = {
+        key
+        for statement in near_kept(module, {model}).statements
+        if isinstance(statement, ir.Assign)
+        for target in statement.targets
+        if isinstance(target, (ir.Attribute, ir.Subscript)) and (key := known.key(target)) is not None
+    }
+    return {
+        optimizer
+        for optimizer, parts in found.items()
+        if not any(f"{part}.".startswith(f"{key}.") and key != model for part in parts for key in replaced)
+    }
 
 
 def _owned_through_lists(module: Module) -> dict[str, set[str]]:
