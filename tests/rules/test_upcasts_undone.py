@@ -102,3 +102,22 @@ def test_several_products_of_one_function_are_one_finding() -> None:
     twice = "F.conv2d(wide, self.kernel) ** 2 + F.conv2d(wide, self.kernel.mT) ** 2 - target"
     program = RESIDUAL.replace("OUTPUT", "x + self.body(x)").replace("F.conv2d(wide, self.kernel) - target", twice)
     assert len(confidences(program)) == 1
+
+
+INPUTS = """\
+import torch
+
+def train(model, optimizer):
+    model = torch.nn.Linear(2, 2)
+    for _ in range(3):
+        x = torch.randn(4, 2)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(x.float()).sum()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_an_input_that_is_float32_anyway() -> None:
+    assert confidences(INPUTS) == []
+    assert confidences(INPUTS.replace("x.float()", "model(x).float()")) == ["certain"]

@@ -322,8 +322,8 @@ class Keys:
         return list(dict.fromkeys(key for key in keys if key is not None))
 
     def _is_flag(self, value: ir.Name, statement: ir.Statement) -> bool:
-        bound = (each for each in self.bindings(value) if isinstance(each, Assigned))
-        sources = [each.value for each in bound if is_within(each.value, statement)]
+        made = [each.value for each in self.bindings(value) if isinstance(each, Assigned)]
+        sources = [each for each in made if is_within(each, statement)] or made  # a counter is only added to
         return bool(sources) and all(
             isinstance(each, ir.Constant) or (isinstance(each, ir.Unary) and each.op == "Not") for each in sources
         )

@@ -65,6 +65,7 @@ from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import FLOAT32, HALF
+from amplint.model.inference.values import held
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
@@ -95,10 +96,15 @@ def check(module: Module) -> Iterator[Finding]:
     undone = [each for each in met(module, products) if _casts_down(each)]
     nodes = {each.node.id for each in undone}
     likely = {each.node.id for each in met(module, _CASTS) if each.operands[0][1].what != HALF}
+    idle = {each.node.id for each in met(module, _CASTS) if _is_idle(module, each)}
     done: set[int] = set()
     told: set[tuple[ir.Function | None, str]] = set()
     for seen in undone:
-        casts = [(value, kind.cast) for value, kind in seen.tensors() if kind.what == FLOAT32 and kind.cast]
+        casts = [
+            (value, kind.cast)
+            for value, kind in seen.tensors()
+            if kind.what == FLOAT32 and kind.cast and kind.cast not in idle
+        ]
         cast, made = min(casts, key=lambda each: each[1] in likely, default=(None, 0))
         if cast is None or seen.node.id in done or not _serves_nothing_else(module, cast, nodes):
             continue
@@ -116,6 +122,16 @@ def check(module: Module) -> Iterator[Finding]:
             withheld=withheld,
             confidence=Confidence.LIKELY if made in likely else None,
         )
+
+
+def _is_idle(module: Module, cast: Seen) -> bool:
+    """Whether what is cast is float32 already, and no op in a region has computed it: an input."""
+    base, kind = cast.operands[0]
+    if kind.what != FLOAT32 or base is None:
+        return False
+    made = held(module, base)
+    computed = (each for each in half(module) if each.autocast.state == Autocast.ON and each.spelling not in _CASTS)
+    return not any(each.node is made for each in computed)
 
 
 def _to_do(module: Module, seen: Seen) -> str:

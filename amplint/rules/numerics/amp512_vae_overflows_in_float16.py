@@ -151,10 +151,10 @@ def _message(module: Module, vae: ir.Value, half: _Half, what: str) -> str:
     """What a finding says of a VAE, `what` being what it makes; with the condition, where there is room."""
     test = next(iter(half.chosen.leaf.tests), None) if half.chosen is not None else None
     condition = f" if `{module.on_one_line(test.value)}`" if test is not None and test.truth is True else ""
-    happens = f"it overflows, and {what} become NaN; keep the VAE and its input in float32"
+    happens = f"the VAE overflows, and {what} become NaN; keep the VAE and its input in float32"
     begins = f"`{module.on_one_line(vae)}`, the VAE of Stable Diffusion XL,"
     with_condition, without = (
-        f"{begins} {said} ({module.line(half.call)}): {happens}"
+        f"{begins} {said} by the call on {module.line(half.call)}: {happens}"
         for said in (f"is float16{condition}", "is float16" if half.sure else "can be float16")
     )
     return with_condition if condition and len(with_condition) <= _LONGEST else without

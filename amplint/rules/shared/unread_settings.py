@@ -54,6 +54,8 @@ def unread_parameters(module: Module) -> Iterator[Unread]:
                 continue
             if _is_read_in(function, param.name) or not _is_given(module, function, param.name):
                 continue
+            if any("scaler" in each.name and not _is_read_in(function, each.name) for each in function.params):
+                continue  # AMP425 finds a scaler that the function gets and never reads
             round_it = [each for each in regions(module) if is_within(each.call, _home(function))]
             if not _trains(function) and not round_it:
                 continue
