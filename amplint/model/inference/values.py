@@ -35,7 +35,7 @@ from amplint.model.syntax.ir import Assigned, Binding, Imported, Other
 from amplint.model.syntax.nesting import is_within
 from amplint.model.syntax.operators import COMPARES
 from amplint.model.syntax.scopes import owner_class
-from amplint.model.torch_facts.names import SCALERS
+from amplint.model.torch_facts.names import ACCELERATE, SCALERS
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -57,7 +57,7 @@ PARSES = ("parse_args", "parse_known_args")
 _LOOK_UPS = {"os.getenv", "os.environ.get"}
 _NAMESPACES = {"types.SimpleNamespace", "argparse.Namespace"}
 # Attributes that are what their object is made with (accelerate/accelerator.py).
-KEPT = {"mixed_precision": {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}}
+KEPT = {"mixed_precision": ACCELERATE}
 # What leaves a function's result as it is.
 _PLAIN = {"builtins.staticmethod", "builtins.classmethod", "builtins.property", "functools.cached_property"}
 _PLAIN |= {"functools.lru_cache", "functools.cache"}
@@ -609,9 +609,8 @@ class Follower:
             return self._option(value, is_it=True)
         if self._is_set(value):
             return self._option(value, is_it=False) or _out_of_sight(value)
-        calls = [each.value for each in leaves if isinstance(each.value, ir.Call)]
-        if len(calls) == len(leaves):
-            return self._of_made(value, leaves, calls)
+        if all(isinstance(each.value, ir.Call) for each in leaves):
+            return self._of_made(value, leaves)
         named = {self._module.names.definition(each.value) for each in leaves}
         cls = named.pop() if len(named) == 1 else None
         if isinstance(cls, ir.Class):  # `config = Settings`
@@ -630,8 +629,9 @@ class Follower:
                 return Step((Leaf(value, is_open=True), *said.sources), whole=False)
         return self._option(value, is_it=False) or _out_of_sight(value)
 
-    def _of_made(self, value: ir.Attribute, leaves: tuple[Leaf, ...], calls: list[ir.Call]) -> Step | None:
+    def _of_made(self, value: ir.Attribute, leaves: tuple[Leaf, ...]) -> Step | None:
         """What an attribute is of an object that one of some calls makes: of a class of the file, or a namespace."""
+        calls = [each.value for each in leaves if isinstance(each.value, ir.Call)]
         classes = {self._module.names.definition(each.func) for each in calls}
         cls = classes.pop() if len(classes) == 1 else None
         if isinstance(cls, ir.Class):

@@ -807,9 +807,9 @@ def pairs(target: Value, value: Value) -> list[tuple[Value, Value]]:
     return [pair for one, other in zip(target.items, value.items, strict=True) for pair in pairs(one, other)]
 
 
-def values_below(block: Block) -> Iterator[Value]:
-    """Every value below `block`, nested functions and classes left out."""
-    for statement in walk_statements(block, into=False):
+def values_below(block: Block, into: bool = False) -> Iterator[Value]:
+    """Every value below `block`; `into`: in nested functions and classes too."""
+    for statement in walk_statements(block, into):
         for root in statement.values():
             yield from walk_values(root)
 

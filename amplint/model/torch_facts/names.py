@@ -22,6 +22,7 @@ SHARDED_SCALER = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
 SCALERS = {SCALER, *OLD_SCALER, SHARDED_SCALER}
 # Classes of libraries whose objects keep a scaler of torch's kind, and give and load its state (timm 1.0).
 KEEPS_SCALER = {f"timm.utils.{place}{name}" for place in ("", "cuda.") for name in ("NativeScaler", "ApexScaler")}
+ACCELERATE = {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
 # What every scaler has, for `hasattr(scaler, "unscale_")`.
 SCALER_METHODS = (
     "scale", "unscale_", "step", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict",

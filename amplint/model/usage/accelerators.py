@@ -15,12 +15,12 @@ from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.values import Doubt, held, option_read, values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.names import ACCELERATE
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.model.objects.event import EventKind
 
-ACCELERATORS = {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
 LIBRARY, _NAME = "accelerate", "accelerator"
 SCALES = "fp16"  # the precision in which an Accelerator has a scaler
 _METHODS: dict[str, EventKind] = {
@@ -97,7 +97,7 @@ class Accelerators:
     def made(self, value: ir.Value) -> list[ir.Call]:
         """The constructions that an Accelerator can come from; where its own isn't in sight, all of the file."""
         found = self._makers(value)
-        return found or self._module.calls_of(*ACCELERATORS)
+        return found or self._module.calls_of(*ACCELERATE)
 
     def precisions(self, value: ir.Value) -> set[str | None]:
         """What its `mixed_precision` can be; None among them where it is decided elsewhere."""
@@ -213,7 +213,7 @@ class Accelerators:
         return bool(library) and library[0].isalpha() and library != LIBRARY and cls.rpartition(".")[2][:1].isupper()
 
     def _is_maker(self, call: ir.Call) -> bool:
-        return bool(self._module.names.of(call.func) & ACCELERATORS)
+        return bool(self._module.names.of(call.func) & ACCELERATE)
 
 
 def accelerators(module: Module) -> Accelerators:

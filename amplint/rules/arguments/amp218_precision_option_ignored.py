@@ -86,7 +86,15 @@ from amplint.model.usage.accelerators import accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.device_tests import device_tests
 from amplint.rules.shared.option_reads import are_given_away, is_unread, texts_asked
-from amplint.rules.shared.precision_tests import BFLOAT16, FLOAT16, asked_dtype, names_full, names_half, names_switch
+from amplint.rules.shared.precision_tests import (
+    BFLOAT16,
+    FLOAT16,
+    asked_dtype,
+    half_dtype,
+    names_full,
+    names_half,
+    names_switch,
+)
 from amplint.rules.shared.unread_settings import unread_fields, unread_parameters
 
 if TYPE_CHECKING:
@@ -146,7 +154,6 @@ rule = Rule(
 _CHOICE = "amplint can't tell what the choice should do"
 _MEANING = "amplint can't tell what the option should do"
 _LIKELY = Confidence.LIKELY
-_DTYPES = {"torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16, "torch.half": FLOAT16}
 # What may read any of the parsed arguments, by names that are not written, or in code out of sight; strings are taken
 # out, so that `getattr(args, "fp16")` has none of its second argument.
 _TAKES_ALL = re.compile(
@@ -201,11 +208,11 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _unread(module: Module) -> Iterator[_Ignored]:
     """Each option of mixed precision that the program declares, and does not read but to log it."""
-    if _TAKES_ALL.search(code_of(module.source.text)) or are_given_away(module):
-        return
     declared, unread = module.once(Options).declared, False
     switches = list(filter(names_switch, declared))
-    tuning = list(filter(_TUNING.fullmatch, declared)) if switches else []
+    if not switches or module.once(_may_read_all) or are_given_away(module):
+        return
+    tuning = list(filter(_TUNING.fullmatch, declared))
     for attr in (*switches, *tuning):
         call = declared[attr][0]
         name = call.positional[0]
@@ -219,6 +226,11 @@ def _unread(module: Module) -> Iterator[_Ignored]:
         yield _Ignored(name, said, withheld=_MEANING, confidence=_LIKELY)
 
 
+def _may_read_all(module: Module) -> bool:
+    """Whether code of the file may read settings by names that are not written."""
+    return _TAKES_ALL.search(code_of(module.source.text)) is not None
+
+
 def _unread_elsewhere(module: Module) -> Iterator[_Ignored]:
     """Each parameter for AMP that a function gets and doesn't read, and each such field of a configuration."""
     for each in unread_parameters(module):
@@ -228,9 +240,7 @@ def _unread_elsewhere(module: Module) -> Iterator[_Ignored]:
         if each.region is not None:
             said += f", and the autocast region on {module.line(each.region.call)} does not depend on it"
         yield _Ignored(each.span, f"{said}; use the parameter, or remove it", withheld=_MEANING, confidence=_LIKELY)
-    if _TAKES_ALL.search(code_of(module.source.text)):
-        return
-    for each in unread_fields(module):
+    for each in unread_fields(module) if not module.once(_may_read_all) else ():
         said = f"`{each.name}` has no effect: no code of this program reads this setting; use the setting, or remove it"
         yield _Ignored(each.span, said, withheld=_MEANING, confidence=_LIKELY)
 
@@ -375,7 +385,7 @@ def _never_true(module: Module) -> Iterator[_Ignored]:
                 to_do = f"compare {_with_dtype(text)}the string that selects the dtype"
             elif (
                 not isinstance(value, ir.Constant)
-                and module.names.only(other) in _DTYPES
+                and half_dtype(module, other) is not None
                 and kinds(module, value) == {"str"}
             ):
                 right = module.on_one_line(other)
@@ -481,7 +491,7 @@ def _other_dtype(module: Module) -> Iterator[_Ignored]:
     for value in module.own.near("float16", "half", "bfloat16").values:
         if not isinstance(value, (ir.Attribute, ir.Name)) or value.parent is None:
             continue
-        dtype = _DTYPES.get(module.names.only(value) or "")
+        dtype = half_dtype(module, value)
         if dtype is None or not isinstance(value.parent, (ir.Conditional, ir.Assign, ir.Return)):
             continue
         test, asked = _innermost(module, value) or (None, dtype)
@@ -527,8 +537,4 @@ def _is_setting(part: ir.Value) -> bool:
 def _is_swapped(module: Module, value: ir.Value) -> bool:
     """Whether the other arm of the conditional that a bfloat16 is in is float16."""
     up = value.parent
-    return (
-        isinstance(up, ir.Conditional)
-        and up.then is value
-        and _DTYPES.get(module.names.only(up.other) or "") == FLOAT16
-    )
+    return isinstance(up, ir.Conditional) and up.then is value and half_dtype(module, up.other) == FLOAT16

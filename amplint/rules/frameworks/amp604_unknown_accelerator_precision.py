@@ -58,7 +58,7 @@ from amplint.model.inference.python_types import is_bool
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import Doubt, option_read, values_of
 from amplint.model.syntax import ir
-from amplint.model.usage.accelerators import ACCELERATORS
+from amplint.model.torch_facts.names import ACCELERATE
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ _MEANT = {
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each Accelerator with a precision that accelerate refuses."""
-    for call in module.calls_of(*ACCELERATORS):
+    for call in module.calls_of(*ACCELERATE):
         value = call.keyword("mixed_precision")
         if value is not None and module.is_own(call):
             found = _judge(module, value)

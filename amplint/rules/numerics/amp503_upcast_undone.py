@@ -95,8 +95,9 @@ def check(module: Module) -> Iterator[Finding]:
     products = [name for name, how in SPELLINGS.items() if how.ops]
     undone = [each for each in met(module, products) if _casts_down(each)]
     nodes = {each.node.id for each in undone}
-    likely = {each.node.id for each in met(module, _CASTS) if each.operands[0][1].what != HALF}
-    idle = {each.node.id for each in met(module, _CASTS) if _is_idle(module, each)}
+    upcasts = [*met(module, _CASTS)]
+    likely = {each.node.id for each in upcasts if each.operands[0][1].what != HALF}
+    idle = _idle(module, upcasts)
     done: set[int] = set()
     told: set[tuple[ir.Function | None, str]] = set()
     for seen in undone:
@@ -124,14 +125,15 @@ def check(module: Module) -> Iterator[Finding]:
         )
 
 
-def _is_idle(module: Module, cast: Seen) -> bool:
-    """Whether what is cast is float32 already, and no op in a region has computed it: an input."""
-    base, kind = cast.operands[0]
-    if kind.what != FLOAT32 or base is None:
-        return False
-    made = held(module, base)
-    computed = (each for each in half(module) if each.autocast.state == Autocast.ON and each.spelling not in _CASTS)
-    return not any(each.node is made for each in computed)
+def _idle(module: Module, upcasts: list[Seen]) -> set[int]:
+    """The casts of what is float32 already, and that no op in a region has computed: of inputs."""
+    bases = ((each.node.id, *each.operands[0]) for each in upcasts)
+    of_float32 = [(cast, base) for cast, base, kind in bases if base is not None and kind.what == FLOAT32]
+    if not of_float32:
+        return set()
+    computed = {each.node.id for each in half(module) if each.autocast.state == Autocast.ON}
+    computed -= {each.node.id for each in upcasts}
+    return {cast for cast, base in of_float32 if held(module, base).id not in computed}
 
 
 def _to_do(module: Module, seen: Seen) -> str:

@@ -169,10 +169,11 @@ def _is_optional(module: Module, call: ir.Call) -> bool:
 
 def _is_against_default(module: Module, part: ir.Value, truth: bool) -> bool:
     """Whether a part of a test comes out otherwise than by the default of the parameter that it asks for."""
-    is_compared = isinstance(part, ir.Compare) and part.ops in (("Is",), ("IsNot",)) and ir.is_none(part.rights[0])
-    read = parameter_read(module, part.left if is_compared and isinstance(part, ir.Compare) else part)
+    if isinstance(part, ir.Compare) and part.ops in (("Is",), ("IsNot",)) and ir.is_none(part.rights[0]):
+        return _is_against_default(module, part.left, not truth)
+    read = parameter_read(module, part)
     default = read[1].default if read is not None else None
-    return isinstance(default, ir.Constant) and bool(default.value) is not (truth is not is_compared)
+    return isinstance(default, ir.Constant) and bool(default.value) is not truth
 
 
 def _is_loss(module: Module, call: ir.Call) -> bool:

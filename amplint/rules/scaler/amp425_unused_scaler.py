@@ -193,8 +193,7 @@ def _ignored_by(module: Module, read: ir.Name) -> ir.Call | None:
     if not isinstance(call, ir.Call) or callee is None or call.unpacks("*") or call.unpacks("**"):
         return None
     names = [each for each, given in (calls.arguments(call, callee) or {}).items() if given is value]
-    statements = ir.walk_statements(callee.function.body)  # also of functions in it, which may read it
-    below = [each for statement in statements for root in statement.values() for each in ir.walk_values(root)]
+    below = [*ir.values_below(callee.function.body, into=True)]  # also of functions in it, which may read it
     read_there = {ir.last_name(each) for each in below if isinstance(each, (ir.Name, ir.Attribute))}
     if not names or names[0] in read_there or any("autocast" in each for each in read_there):
         return None  # a region there is AMP207's, and one of bfloat16 needs no scaler

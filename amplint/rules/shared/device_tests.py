@@ -13,13 +13,12 @@ from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.torch_facts.names import SCALERS
-from amplint.rules.shared.precision_tests import names_switch
+from amplint.rules.shared.precision_tests import half_dtype, names_switch
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 _ACCELERATORS = ("cuda", "xpu", "mps", "npu", "hpu")
-_HALF = {"torch.bfloat16", "torch.float16", "torch.half"}
 _OPS = ("Equal", "NotEqual", "In", "NotIn")
 
 
@@ -76,7 +75,7 @@ def _asked(module: Module) -> Iterator[ir.Value]:
             yield enabled
         yield from (test for test, _ in conditions_round(call))
     for value in module.own.near("float16", "half", "bfloat16").values:
-        if isinstance(value, (ir.Name, ir.Attribute)) and module.names.only(value) in _HALF:
+        if isinstance(value, (ir.Name, ir.Attribute)) and half_dtype(module, value) is not None:
             yield from (test for test, _ in conditions_round(value))
 
 

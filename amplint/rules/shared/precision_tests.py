@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 BFLOAT16, FLOAT16 = "bfloat16", "float16"
+_DTYPES = {"torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16, "torch.half": FLOAT16}
 _EQUAL = (("Equal",), ("Is",), ("NotEqual",), ("IsNot",))
 _BFLOAT16 = re.compile(r"(?i)bf_?16|bfloat16")
 _FLOAT16 = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half")
@@ -98,6 +99,9 @@ def _compared_dtype(module: Module, value: ir.Value) -> str | None:
         if names_bfloat16(text):
             return BFLOAT16
         return FLOAT16 if _FLOAT16.match(text.removeprefix("torch.")) else None
-    return {"torch.bfloat16": BFLOAT16, "torch.float16": FLOAT16, "torch.half": FLOAT16}.get(
-        module.names.only(value) or ""
-    )
+    return half_dtype(module, value)
+
+
+def half_dtype(module: Module, value: ir.Value) -> str | None:
+    """The half type that a value is, as torch names it: `torch.half` is float16."""
+    return _DTYPES.get(module.names.only(value) or "")

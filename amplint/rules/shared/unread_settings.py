@@ -103,15 +103,8 @@ def _is_text(statement: ir.Statement) -> bool:
     return isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant)
 
 
-def _values_below(function: ir.Function) -> Iterator[ir.Value]:
-    """The values in a function, those of functions inside it too."""
-    for statement in ir.walk_statements(function.body):
-        for root in statement.values():
-            yield from ir.walk_values(root)
-
-
 def _is_read_in(function: ir.Function, name: str) -> bool:
-    for each in _values_below(function):
+    for each in ir.values_below(function.body, into=True):
         if (ir.is_variable(each, name) and not each.bound) or ir.last_name(each) in _READS_ALL:
             return True
         if isinstance(each, ir.Lambda):
@@ -137,11 +130,8 @@ def _trains(function: ir.Function) -> bool:
     """Whether a function, or the class whose objects it makes, trains."""
     home = _home(function)
     body = home.body if isinstance(home, (ir.Function, ir.Class)) else function.body
-    for statement in ir.walk_statements(body):
-        for root in statement.values():
-            if any(isinstance(each, ir.Call) and ir.last_name(each.func) in _TRAINS for each in ir.walk_values(root)):
-                return True
-    return False
+    values = ir.values_below(body, into=True)
+    return any(isinstance(each, ir.Call) and ir.last_name(each.func) in _TRAINS for each in values)
 
 
 def _span(module: Module, function: ir.Function, param: ir.Param) -> Span:

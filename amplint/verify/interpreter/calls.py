@@ -13,8 +13,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import EXITS
-from amplint.model.torch_facts.names import SCALERS
-from amplint.model.usage.accelerators import ACCELERATORS
+from amplint.model.torch_facts.names import ACCELERATE, SCALERS
 from amplint.verify.interpreter.accelerate_calls import Accelerators
 from amplint.verify.interpreter.allowed_calls import (
     CONTEXTS,
@@ -183,7 +182,7 @@ class LibraryCalls:
             return self._regions.made(name, args, kwargs, site)
         if name == CAPTURES:
             raise CannotFollow(f"{site.where}: {REPLAYED}")
-        if name in ACCELERATORS:
+        if name in ACCELERATE:
             return self._accelerators.made(kwargs)
         if name in SCALERS:
             return self._scalers.made(name, args, kwargs, site)
