@@ -100,36 +100,14 @@ CLEAN = {
 }
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
-    """One run over all of them."""
-    import random
-
-    import torch
-
-    folder = tmp_path_factory.mktemp("fixtures") / "AMP900_hostile"
-    seeds = random.Random(0).random(), torch.rand(1, generator=torch.Generator().manual_seed(0)).item()
-    for name, (program, _) in ENDS.items():
-        fixture(folder / f"end_{name}", program)
-        if name in FIXED_TOO:
-            fixture(folder / f"end_{name}_fixed", "1/0", program)
-    for name, program in CLEAN.items():
-        own = folder / f"clean_{name}"
-        fixture(own, "raise ValueError('x')", program.replace("FOLDER", str(own)).replace("SEEDS", repr(seeds)))
-        (own / "neighbour.py").write_text("")
-    fixture(folder / "good", BAD, FIXED, "gradient")
-    fixture(folder / "swapped", FIXED, BAD, "gradient")
-    fixture(folder / "simulated", BAD.replace("cpu", "xpu"), FIXED.replace("cpu", "xpu"), "gradient", " device=xpu")
-    os.environ["SECRET"] = "1"
-    try:
-        with own_workers(), tempfile.TemporaryDirectory() as temporary, Runner(temporary) as runner:
-            # What never ends is waited for, and takes all of a processor.
-            found = [
-                row_of(each, runner, timeout=LATE if each.name == "end_loops" else 20, memory=1024)
-                for each in find_fixtures([str(folder)])
-            ]
-    finally:
-        del os.environ["SECRET"]
+def rows_of(folder: Path) -> dict[str, Row]:
+    """The rows of one run over all variants below a folder, by their names."""
+    with own_workers(), tempfile.TemporaryDirectory() as temporary, Runner(temporary) as runner:
+        # What never ends is waited for, and takes all of a processor.
+        found = [
+            row_of(each, runner, timeout=LATE if each.name == "end_loops" else 20, memory=1024)
+            for each in find_fixtures([str(folder)])
+        ]
     return {each.fixture.name: each for each in found}
 
 
@@ -169,8 +147,26 @@ def test_a_limit_of_a_program_on_the_cpu_is_lifted_for_one_on_cuda() -> None:
         assert said.read().split() == [b"limited", b"lifted"]
 
 
-def test_a_half_that_does_not_end_well_has_a_row_that_says_so(rows: dict[str, Row]) -> None:
-    """All in one test, as those below: processes that share the tests would each run the programs."""
+def test_hostile_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One test for all of them: processes that share the tests would each run the programs."""
+    import random
+
+    import torch
+
+    monkeypatch.setenv("SECRET", "1")
+    folder = tmp_path / "AMP900_hostile"
+    seeds = random.Random(0).random(), torch.rand(1, generator=torch.Generator().manual_seed(0)).item()
+    for name, (program, _) in ENDS.items():
+        fixture(folder / f"end_{name}", program)
+        if name in FIXED_TOO:
+            fixture(folder / f"end_{name}_fixed", "1/0", program)
+    for name, program in CLEAN.items():
+        own = folder / f"clean_{name}"
+        fixture(own, "raise ValueError('x')", program.replace("FOLDER", str(own)).replace("SEEDS", repr(seeds)))
+        (own / "neighbour.py").write_text("")
+    rows = rows_of(folder)
+
+    # A half that does not end well has a row that says so.
     for name, (_, said) in ENDS.items():
         bad = rows[f"end_{name}"]
         assert said in bad.before, name
@@ -179,25 +175,29 @@ def test_a_half_that_does_not_end_well_has_a_row_that_says_so(rows: dict[str, Ro
             fixed = rows[f"end_{name}_fixed"]
             assert said in fixed.after, name
             assert fixed.verdict == "refuted", name
-
-
-def test_what_a_dead_program_did_is_bounded(rows: dict[str, Row]) -> None:
     loops = rows["end_loops"].bad
     assert loops
     assert loops.seconds == LATE
 
-
-def test_nothing_reaches_from_one_program_to_another(rows: dict[str, Row]) -> None:
+    # Nothing reaches from one program to another.
     for name in CLEAN:
         row = rows[f"clean_{name}"]
         assert (row.verdict, row.before, row.after) == ("confirmed", "ValueError: x", "no exception"), name
+    output = rows["clean_output"].fixed
+    assert output
+    assert output.output.endswith('{"observed": 1}\non stdout\n')
+    assert len(output.output) <= 2000
 
 
-def test_output_is_kept_apart(rows: dict[str, Row]) -> None:
-    fixed = rows["clean_output"].fixed
-    assert fixed
-    assert fixed.output.endswith('{"observed": 1}\non stdout\n')
-    assert len(fixed.output) <= 2000
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
+    """Rows of each kind: confirmed, refuted, dead, simulated."""
+    folder = tmp_path_factory.mktemp("fixtures") / "AMP900_hostile"
+    fixture(folder / "dies", ENDS["dies"][0])
+    fixture(folder / "good", BAD, FIXED, "gradient")
+    fixture(folder / "swapped", FIXED, BAD, "gradient")
+    fixture(folder / "simulated", BAD.replace("cpu", "xpu"), FIXED.replace("cpu", "xpu"), "gradient", " device=xpu")
+    return rows_of(folder)
 
 
 def test_proofs_and_refutations(rows: dict[str, Row]) -> None:
@@ -210,7 +210,7 @@ def test_proofs_and_refutations(rows: dict[str, Row]) -> None:
 
 
 def test_table(rows: dict[str, Row]) -> None:
-    some = [rows[name] for name in ("good", "swapped", "end_dies")]
+    some = [rows[name] for name in ("good", "swapped", "dies")]
     table = as_table(some, 120)
     lines = table.splitlines()
     assert lines[0] == "AMP900 hostile"
