@@ -243,3 +243,51 @@ def main(args, model, loader):
 )
 def test_a_cast_back_in_another_arm_is_none(other: str, wanted: int) -> None:
     assert [each.code for each in check(ARMS.replace("OTHER", other), "train.py")].count("AMP208") == wanted
+
+
+CHOSEN = """\
+import argparse
+
+import torch
+from helpers import Net, cast_training_params, load
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", default="no", choices=["no", "fp16", "bf16"])
+args = parser.parse_args()
+
+
+def main():
+    dtype = torch.float32
+    if args.precision == "fp16":
+        dtype = torch.float16
+    elif args.precision == "bf16":
+        dtype = torch.bfloat16
+    model = load(Net)
+    model.to("cuda", dtype=dtype)
+    BACK
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+    for x, y in load("data"):
+        loss = torch.nn.functional.mse_loss(model(x.to(dtype)).float(), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("back", "said"),
+    [
+        ("pass", ["float16"]),
+        ('if args.precision == "fp16": cast_training_params([model], dtype=torch.float32)', ["bfloat16"]),
+        ('if args.precision != "no": cast_training_params([model], dtype=torch.float32)', []),
+        ("cast_training_params([model], dtype=torch.float32)", []),
+        ("if args.upcast: cast_training_params([model], dtype=torch.float32)", []),
+    ],
+)
+def test_parameters_that_are_cast_back_in_one_precision(back: str, said: list[str]) -> None:
+    found = [each.message for each in check(CHOSEN.replace("BACK", back)) if each.code == "AMP217"]
+    assert len(found) == len(said)
+    assert all(f"train {dtype} parameters" in message for dtype, message in zip(said, found, strict=True))

@@ -14,7 +14,8 @@ finding is `likely`.
 amplint reports nothing if:
 
 - the VAE is cast to float32 or bfloat16 somewhere, or to a dtype that amplint can't see;
-- the code names "fp16-fix", `force_upcast` or `upcast_vae`;
+- the code reads `force_upcast`, or calls `upcast_vae`;
+- the checkpoint is one that was made for float16 ("fp16-fix" is in its name);
 - the checkpoint is an option of its own for the VAE, such as `args.pretrained_vae`, or an option about the VAE decides
   which dtype it has;
 - the name of the checkpoint is of another model: a fine-tuned one may contain a VAE that was made for float16.
@@ -97,8 +98,9 @@ _PIPELINE = "StableDiffusionXL"
 # Pipelines that become what their checkpoint is.
 _ANY_PIPELINE = re.compile(r"DiffusionPipeline|AutoPipelineFor\w+")
 _XL = re.compile(r"(?i)sdxl|sd[_-]xl|stable[_-]diffusion[_-]xl")
-# What says that somebody knows: the VAE that is made for float16, and what asks for float32, or casts to it.
-_KNOWN = re.compile(r"(?i)fp16[-_ ]?fix|force_upcast|upcast_vae|no_half_vae")
+_FOR_FLOAT16 = re.compile(r"(?i)fp16[-_ ]?fix")
+# Code that asks whether the VAE needs float32, or casts it.
+_UPCASTS = re.compile(r"force_upcast|upcast_vae|no_half_vae")
 _OTHER_PIPELINES = re.compile(r"\bStableDiffusion(?!XL)\w*Pipeline")
 _ABOUT_VAES = re.compile(r"(?i)vae|autoencoder")
 # What gives the model that it gets.
@@ -129,7 +131,7 @@ class _Half(NamedTuple):
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """The first use of each VAE of Stable Diffusion XL in float16."""
-    if any(_KNOWN.search(text) for text in module.texts):
+    if any(_UPCASTS.search(code_of(text)) for text in module.texts):
         return
     done = set[int]()
     for call in module.own.near(*_USES).calls:
@@ -228,7 +230,7 @@ def _with_others(module: Module, keys: set[str]) -> frozenset[str]:
 
 
 def _of_pipeline(module: Module, vae: ir.Attribute, keys: set[str], depth: int) -> Iterator[ir.Call | None]:
-    """The calls that load the VAE of a pipeline: with it, or for it (`vae=vae`)."""
+    """The calls that load the VAE of a pipeline: with it, or for it (`vae=vae`, `pipe.vae = vae`)."""
     owners = set[str]()
     for load in _origins(module, vae.base, owners, depth - 1):
         given = load.keyword("vae") if load is not None else None
@@ -236,8 +238,15 @@ def _of_pipeline(module: Module, vae: ir.Attribute, keys: set[str], depth: int) 
             yield from _origins(module, given, keys, depth - 1)
         else:
             yield load
-    keys |= owners
-    keys.update(attribute_of(each, "vae") for each in owners)
+    attributes = {attribute_of(each, "vae") for each in owners}
+    known = objects(module)
+    for statement in near_kept(module, attributes).statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if isinstance(statement, ir.Assign) and value is not None:
+            other = known.key(ir.before_calls(value, *RETURNS_ITSELF) or value) not in attributes
+            if other and any(known.key(each) in attributes for each in statement.targets):
+                yield from _origins(module, value, keys, depth - 1)
+    keys |= owners | attributes
 
 
 def _is_load(call: ir.Call) -> bool:
@@ -267,7 +276,7 @@ def _is_xl(module: Module, load: ir.Call) -> bool | None:
         return None
     leaves = values_of(module, given).leaves
     texts = [each.value.value for each in leaves if isinstance(each.value, ir.Constant)]
-    if any(not isinstance(each, str) or not _XL.search(each) for each in texts if each is not None):
+    if any(not _is_name_of_xl(each) for each in texts if each is not None):
         return None
     closed = all(isinstance(each.value, ir.Constant) and each.doubt is Doubt.NONE for each in leaves)
     named = any(isinstance(each, str) for each in texts)
@@ -276,6 +285,11 @@ def _is_xl(module: Module, load: ir.Call) -> bool | None:
     if named or name.startswith(_PIPELINE):
         return named and closed
     return False if name == _VAE and module.once(_uses_xl) else None
+
+
+def _is_name_of_xl(checkpoint: object) -> bool:
+    """Whether a checkpoint has the VAE that overflows, by its name."""
+    return isinstance(checkpoint, str) and bool(_XL.search(checkpoint)) and not _FOR_FLOAT16.search(checkpoint)
 
 
 def _read(given: ir.Value, *leaves: Leaf) -> Iterator[ir.Value]:

@@ -45,7 +45,7 @@ _WRAPS = {"torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParal
 _WRAPPED = ("module", "_orig_mod")
 # What is written in a function that may cast a model to another dtype.
 _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
-# What is written where `_casts_parameters` finds a cast.
+# What is written where `_casts_of_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
 # Their optimizers have no copies of the parameters in float32.
@@ -104,10 +104,10 @@ def half_models(module: Module, dtype: str) -> list[HalfModel]:
 def _half_models(module: Module, dtype: str) -> list[HalfModel]:
     every, of_calls = casts(module), _of_callers(module)
     halves = [each for each in (*every, *of_calls) if each.dtype == dtype or _can_be(module, each, dtype)]
-    if not halves or module.once(_casts_parameters):
-        return []
     found = []
     for half in halves:
+        if _parameters_are_cast(module, half, dtype):
+            continue
         if any(
             _is_other(each, half, dtype) and each.call.id > half.call.id and _can_follow(module, half, each)
             for each in every
@@ -440,24 +440,28 @@ def _is_wrapped(module: Module, half: Cast, *, with_adapters: bool) -> bool | No
     return wrapped
 
 
-def _casts_parameters(module: Module) -> bool:
-    """Whether the file casts single parameters: which of them stay float16 can't be told."""
+def _parameters_are_cast(module: Module, half: Cast, dtype: str) -> bool:
+    """Whether a run that casts a model can cast single parameters too: which of them stay half can't be told then."""
+    known, when = decided(module), casts_when(module, half, dtype)
+    return any(not contradict(when, known.around(each)) for each in module.once(_casts_of_parameters))
+
+
+def _casts_of_parameters(module: Module) -> list[ir.Statement]:
+    """The statements that cast single parameters, or may do so."""
+    found = list[ir.Statement]()
     for statement in module.whole.near(_CASTING).statements:
-        if isinstance(statement, ir.Assign) and any(
-            isinstance(each, ir.Attribute) and each.attr == "data" and owner_class(each) is None
-            for each in statement.targets
-        ):
-            if _may_cast(statement.value):
-                return True
-            continue
+        if isinstance(statement, ir.Assign):
+            data = (each for each in statement.targets if isinstance(each, ir.Attribute) and each.attr == "data")
+            if any(owner_class(each) is None for each in data) and _may_cast(statement.value):
+                found.append(statement)
         # `param.float()` in a loop over parameters, `cast_training_params(model, torch.float32)`
-        if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
+        elif isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
             call = statement.value
             if _CASTS.search(ir.last_name(call.func)) or (
                 loops_round(statement) and cast_to(module, call) in ("float32", "float64")
             ):
-                return True
-    return False
+                found.append(statement)
+    return found
 
 
 def _may_cast(value: ir.Value | None) -> bool:
