@@ -119,12 +119,13 @@ def test_pixels_are_no_gradients(call: str, found: int) -> None:
 
 
 @pytest.mark.parametrize("test", ["args.amp", "scaler.is_enabled()", "args.bound > 0 and scaler.is_enabled()"])
-def test_a_clip_only_where_the_scaler_is_on(test: str) -> None:
-    (finding,) = _found(BEFORE_STEPS.format(clip=_lines(f"if {test}:", f"    {UNSCALE}", f"    {CLIP}")))
+@pytest.mark.parametrize("otherwise", [(), ("else:", "    norm = norm_of(model)")])
+def test_a_clip_only_where_the_scaler_is_on(test: str, otherwise: tuple[str, ...]) -> None:
+    (finding,) = _found(BEFORE_STEPS.format(clip=_lines(f"if {test}:", f"    {UNSCALE}", f"    {CLIP}", *otherwise)))
     assert finding.confidence is Confidence.LIKELY
     assert finding.message == (
-        "only the branch with the scaler clips the gradients: without the scaler, the step on line 15 uses gradients "
-        "that are not clipped; unscale in this branch, and clip after the `if` in both cases"
+        f"only the branch with the scaler clips the gradients: without the scaler, the step on line {15 + len(otherwise)} "
+        "uses gradients that are not clipped; unscale in this branch, and clip after the `if` in both cases"
     )
 
 
@@ -132,6 +133,8 @@ def test_a_clip_only_where_the_scaler_is_on(test: str) -> None:
     "lines",
     [
         ("if args.bound > 0:", f"    {UNSCALE}", f"    {CLIP}"),
+        # With and without a bound the scaler steps.
+        ("if args.bound > 0:", f"    {UNSCALE}", f"    {CLIP}", "else:", "    norm = norm_of(model)"),
         ("if args.amp:", f"    {UNSCALE}", CLIP),
         ("if args.amp:", f"    {UNSCALE}", f"    {CLIP}", "if not args.amp:", f"    {CLIP}"),
         ("if args.amp:", f"    {UNSCALE}", f"    {CLIP}", "else:", "    clip_by_value(model)"),

@@ -75,7 +75,7 @@ def declared_flag(module: Module, value: ir.Attribute) -> ir.Value | None:
 
 def field_of(cls: ir.Class, name: str) -> tuple[bool, ir.Value | None]:
     """Whether a class of settings declares a field of a name, and its default."""
-    if not _has_fields(cls) or name not in fields_of(cls):
+    if not has_fields(cls) or name not in fields_of(cls):
         return False, None
     for statement in cls.body.statements:
         if isinstance(statement, ir.Assign) and [ir.last_name(each) for each in statement.targets] == [name]:
@@ -83,7 +83,7 @@ def field_of(cls: ir.Class, name: str) -> tuple[bool, ir.Value | None]:
     return True, None
 
 
-def _has_fields(cls: ir.Class) -> bool:
+def has_fields(cls: ir.Class) -> bool:
     """Whether the annotated names of a class are fields that its objects are made with."""
     marked = [each.func if isinstance(each, ir.Call) else each for each in cls.decorators]
     bases = [each.value for each in cls.bases]
@@ -94,7 +94,7 @@ def is_frozen(cls: ir.Class) -> bool:
     """Whether the fields of a class's objects stay what they are made with: of a tuple, and of a frozen dataclass."""
     options = (each.keyword("frozen") for each in cls.decorators if isinstance(each, ir.Call))
     frozen = any(isinstance(each, ir.Constant) and each.value is True for each in options)
-    return _has_fields(cls) and (frozen or any(ir.last_name(each.value) == "NamedTuple" for each in cls.bases))
+    return has_fields(cls) and (frozen or any(ir.last_name(each.value) == "NamedTuple" for each in cls.bases))
 
 
 def fields_given(cls: ir.Class, call: ir.Call) -> dict[str, ir.Value] | None:

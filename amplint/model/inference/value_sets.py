@@ -193,7 +193,7 @@ class Decided:
             if owner_class(value) is not None or value.attr in KEPT:
                 return True
             option = option_named(self._module, value.attr)
-            return self._follower.is_of_frozen(value) if option is None else option.is_fixed
+            return self._follower.is_never_changed(value) if option is None else option.is_fixed
         return isinstance(value, (ir.Conditional, ir.Walrus, ir.Subscript, ir.Call, ir.Name))
 
     def given(self, binding: Binding, name: str) -> list[ir.Value]:

@@ -7,7 +7,8 @@ say. What is out of sight is a leaf that is open: an open value stays unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -21,6 +22,7 @@ from amplint.model.inference.declared_settings import (
     field_of,
     fields_given,
     given_default,
+    has_fields,
     is_frozen,
     is_settings,
     option_named,
@@ -35,6 +37,7 @@ from amplint.model.syntax.ir import Assigned, Binding, Imported, Other
 from amplint.model.syntax.nesting import is_within
 from amplint.model.syntax.operators import COMPARES
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.syntax.text_scan import code_of
 from amplint.model.torch_facts.names import ACCELERATE, SCALERS
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     _Items = list[tuple[ir.Value | None, ir.Value]]  # of a table, with their keys
 
 T = TypeVar("T")
+_SETS_BY_NAME = re.compile(r"\b(?:setattr|vars)\(|\b__dict__\b")
 _DEEP = 12  # steps from a value to a leaf
 _MOST = 24  # leaves of a value
 _FRAMES = 3  # calls that are followed into functions, one inside the other
@@ -587,7 +591,7 @@ class Follower:
             return None
         return Step((Leaf(only.value, doubt=Doubt.NONE if by_name else Doubt.DEFAULT),), by_name)
 
-    def _field(self, value: ir.Attribute, cls: ir.Class, made: Iterable[Leaf] = ()) -> Step | None:
+    def _field(self, value: ir.Attribute, cls: ir.Class, made: tuple[Leaf, ...] = ()) -> Step | None:
         """What a field of settings is: what its object is made with, by the calls that `made` has, else its default."""
         declared, default = field_of(cls, value.attr)
         unknown = Leaf(value, is_open=True)
@@ -597,9 +601,8 @@ class Follower:
             given = told.get(value.attr, default) if told is not None else None
             sources.append((Leaf(given) if given is not None else unknown).under(each))
         if sources:
-            return Step(
-                tuple(dict.fromkeys(sources)), whole=is_frozen(cls) and not any(each.is_open for each in sources)
-            )
+            stays = self._stays(cls, value.attr, made) and not any(each.is_open for each in sources)
+            return Step(tuple(dict.fromkeys(sources)), whole=stays)
         return Step((unknown, Leaf(default, doubt=Doubt.DEFAULT)), whole=False) if default is not None else None
 
     def _of_object(self, value: ir.Attribute, base: ir.Value, frame: Frame | None) -> Step | None:
@@ -644,12 +647,24 @@ class Follower:
         known = [Leaf(each) for each in given if each is not None]
         return Step(tuple(known), whole=surely) if known and len(known) == len(given) else None
 
-    def is_of_frozen(self, value: ir.Attribute) -> bool:
-        """Whether an attribute is a field of an object that is made in sight, and never changed."""
-        made = [each.value for each in self._follow(value.base, None, 6)]
-        classes = {self._module.names.definition(each.func) if isinstance(each, ir.Call) else None for each in made}
-        only = classes.pop() if len(classes) == 1 else None
-        return isinstance(only, ir.Class) and is_frozen(only)
+    def is_never_changed(self, value: ir.Attribute) -> bool:
+        """Whether an attribute is a field of an object that is made in sight, and stays what it was made with."""
+        made = self._follow(value.base, None, 6)
+        calls = [each.value for each in made if isinstance(each.value, ir.Call)]
+        classes = {self._module.names.definition(each.func) for each in calls}
+        only = classes.pop() if len(classes) == 1 and len(calls) == len(made) else None
+        return isinstance(only, ir.Class) and self._stays(only, value.attr, made)
+
+    def _stays(self, cls: ir.Class, field: str, made: tuple[Leaf, ...]) -> bool:
+        """Whether a field of objects stays what some calls make them with: nothing in sight sets it, and it is no
+        default, which is there to be changed.
+        """
+        if is_frozen(cls):
+            return True
+        if not has_fields(cls) or cls.stored(field) or self._module.once(_is_set, field):
+            return False
+        given = [fields_given(cls, each.value) if isinstance(each.value, ir.Call) else None for each in made]
+        return all(each is not None and field in each for each in given) and not self._module.once(_sets_by_name)
 
     def _is_set(self, value: ir.Attribute) -> bool:
         """Whether the file sets such an attribute of any object: `cfg.device = ...`."""
@@ -670,6 +685,11 @@ def _is_set(module: Module, attr: str) -> bool:
     near = module.whole.near(attr).statements
     targets = (target for each in near if isinstance(each, ir.Assign) for target in each.targets)
     return any(isinstance(each, ir.Attribute) and each.attr == attr and owner_class(each) is None for each in targets)
+
+
+def _sets_by_name(module: Module) -> bool:
+    """Whether the code sets attributes by names that it computes."""
+    return any(_SETS_BY_NAME.search(code_of(text)) for text in module.texts)
 
 
 def _of_option(found: Option, value: ir.Attribute, *, is_it: bool) -> Iterator[Leaf]:

@@ -44,7 +44,7 @@ def clipped_before_steps(module: Module) -> Iterator[ClippedBefore]:
     """The clips that only the branch with the scaler runs, or only the one without, if the step follows for both.
 
     A branch has the scaler if it unscales the gradients or scales the loss, and the other does neither; if there is no
-    other branch, the test has to say that the scaler is on. Nothing else in the function, or in one that calls it, is
+    other branch, or the scaler steps for both, the test has to say that the scaler is on. Nothing else in the function, or in one that calls it, is
     called like a clip or a hook.
     """
     for statement in module.whole.near("unscale_", "scale").statements:
@@ -69,26 +69,27 @@ def _in_one_branch(module: Module, statement: ir.If) -> ClippedBefore | None:
     if step is None or clip is None or _clips_elsewhere(module, clip, but=blocks[own]):
         return None
     unscaled = next((each for each in inside[own] if each.kind == "unscale_"), None)
-    if len(blocks) == 1 and (unscaled is None or not _asks_for_scaler(module, statement, unscaled)):
+    has_scaler_in_both = scaled[own] and step.kind == "step"
+    if (len(blocks) == 1 or has_scaler_in_both) and not _asks_for_scaler(module, statement, unscaled):
         return None
-    return ClippedBefore(clip, scaled[own], step)
+    return ClippedBefore(clip, scaled[own], step.call)
 
 
 def _clips(event: Event) -> bool:
     return event.kind == "clip" and event.how != "measure"
 
 
-def _step_after(module: Module, statement: ir.If, kind: str) -> ir.Value | None:
+def _step_after(module: Module, statement: ir.If, kind: str) -> Event | None:
     """The first step of an optimizer after an `if`, in the same suite or one in it; one of a `kind` if there is one."""
     after = following(statement)
     found = events(module).below(ir.Block(statement.block.owner, statement.block.role, after)) if after else ()
     steps = [each for each in found if each.kind in ("step", "optimizer_step")]
-    return next((each.call for each in sorted(steps, key=lambda each: each.kind != kind)), None)
+    return next(iter(sorted(steps, key=lambda each: each.kind != kind)), None)
 
 
-def _asks_for_scaler(module: Module, statement: ir.If, unscaled: Event) -> bool:
+def _asks_for_scaler(module: Module, statement: ir.If, unscaled: Event | None) -> bool:
     """Whether an `if` runs only where the scaler is there and on, and it need not be."""
-    call = unscaled.call
+    call = unscaled.call if unscaled is not None else None
     if not isinstance(call, ir.Call) or not isinstance(call.func, ir.Attribute):
         return False
     test, on = decided(module).of(statement.test), decided(module).scaler_on(call.func.base)
