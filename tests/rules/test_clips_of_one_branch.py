@@ -124,8 +124,9 @@ def test_a_clip_only_where_the_scaler_is_on(test: str, otherwise: tuple[str, ...
     (finding,) = _found(BEFORE_STEPS.format(clip=_lines(f"if {test}:", f"    {UNSCALE}", f"    {CLIP}", *otherwise)))
     assert finding.confidence is Confidence.LIKELY
     assert finding.message == (
-        f"only the branch with the scaler clips the gradients: without the scaler, the step on line {15 + len(otherwise)} "
-        "uses gradients that are not clipped; unscale in this branch, and clip after the `if` in both cases"
+        "only the branch with the scaler clips the gradients: without the scaler, the step on line "
+        f"{15 + len(otherwise)} uses gradients that are not clipped; unscale in this branch, and clip after the `if` "
+        "in both cases"
     )
 
 

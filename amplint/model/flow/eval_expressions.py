@@ -21,6 +21,7 @@ from amplint.model.flow.event_states import TooLongError, TooManyPathsError
 from amplint.model.flow.gradient_reads import read_of
 from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.guessed_branches import Guesses
+from amplint.model.flow.last_uses import lasting_locals
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.path_sets import Outcome, joined, without_idle_variables
@@ -374,7 +375,8 @@ class Expressions:
             self.work_in_calls += self.work - work if len(self._active) <= 1 else 0
         self.transfer.site = before
         del self._handed[function.id]  # a function that is being run isn't followed into itself
-        done = [state.without(known.prefix(function.scope)) for state in found]
+        lasting = lasting_locals(self._module, function)
+        done = [state.without(known.prefix(function.scope), lasting) for state in found]
         if callee.maker is not None:
             done = [state.without(known.prefix(callee.maker.function.scope)) for state in done]
         done = joined(

@@ -13,6 +13,7 @@ from amplint.model.flow.path_sets import joined
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.inference.iterations import RANGES, SHOWN, is_repeated, runs_once
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import owner_of, self_id
 from amplint.model.objects.terms import ONE, ZERO, equal, path
 from amplint.model.syntax import ir
 from amplint.model.syntax.interpreter import Rounds
@@ -86,9 +87,12 @@ class Loops:
         counter, advancing, counts = self._counter(loop, asked), self._index(loop, by_one=True), self._counts(loop)
         limits = self._limits(loop, {*counts, advancing})
         asked_behind = self._asked_behind(loop) if counts or advancing else set[str]()
-        neighbour = advancing if self._module.once(_asks_for_neighbours) else None
+        neighbours = self._module.once(_asks_for_neighbours)
+        neighbour = advancing if neighbours else None
         advancing = advancing if advancing in asked_behind else None
-        kept = {*(counts & asked_behind), advancing, neighbour}
+        # Methods that a loop calls ask for what it counts in attributes: `self.step % k`, `(self.step + 1) % k`.
+        attributes = {key for key in counts if neighbours and self_id(owner_of(key)) is not None}
+        kept = {*(counts & asked_behind), *attributes, advancing, neighbour}
         return _Numbers(
             counter=counter,
             advancing=advancing,
@@ -96,7 +100,7 @@ class Loops:
             limits=limits,
             lasts=list(self._lasts(loop)),
             # What a count is before the loop it is in its first iteration.
-            unknown_first=[key for key in assigned if key not in counts or key not in asked],
+            unknown_first=[key for key in assigned if key not in counts or key not in {*asked, *attributes}],
             unknown_next=[key for key in assigned if key not in kept],
         )
 

@@ -12,7 +12,7 @@ from amplint.model.flow.effects import Arms
 from amplint.model.flow.eval_expressions import Expressions, Following
 from amplint.model.flow.eval_loops import Loops
 from amplint.model.flow.gradient_reads import reads_of_statement
-from amplint.model.flow.last_uses import finished_by
+from amplint.model.flow.last_uses import finished_by, lasting_locals
 from amplint.model.flow.path_sets import (
     joined,
     knowing_only,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 FEW_STATES = 8  # into an arm
-FEW_APART = 4  # behind an if, where they differ in what is known of conditions only
+FEW_APART = 6  # behind an if, where they differ in what is known of conditions only
 
 
 class Statements(Interpreter[State]):
@@ -168,11 +168,16 @@ class Statements(Interpreter[State]):
         for (target, source), its, fact in zip(made, held, learned, strict=True):
             if is_grad(target):
                 state = self._stored(target, source, state)
-            if not self._is_itself(target, source):
+            if not self._is_itself(target, source) and not self._is_lasting(target):
                 state = self._expressions.assign(target, self._unlike(target, its), state)
             state = state.with_fact(*fact) if fact is not None else state
             state = self._transfer.made(target, source, state)
         return state
+
+    def _is_lasting(self, target: ir.Value) -> bool:
+        """Whether a target is a variable that is the same in each call: it keeps what is known of it."""
+        function = ir.function_of(target) if isinstance(target, ir.Name) else None
+        return function is not None and self._objects.own_key(target) in lasting_locals(self._module, function)
 
     def _is_itself(self, target: ir.Value, value: ir.Value) -> bool:
         """Whether an attribute is given the parameter that goes by its key: `self.model = model` in a constructor."""

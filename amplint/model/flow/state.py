@@ -291,11 +291,11 @@ class State(NamedTuple):
         """What a call returned that was followed just now."""
         return self.result[1] if self.result is not None and self.result[0] == call.id else None
 
-    def without(self, prefix: str) -> State:
-        """What is known of a function's own variables forgotten: it has ended."""
+    def without(self, prefix: str, but: frozenset[str] = frozenset()) -> State:
+        """What is known of a function's own variables forgotten, `but` for some: it has ended."""
         names = [name for name, _ in self.env]
         names += (_names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
-        return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", "\n".join(names)))))
+        return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", "\n".join(names))) - but))
 
     def bind(self, key: str, held: AbstractValue | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""

@@ -160,9 +160,11 @@ def multiple(condition: Term) -> tuple[Term, Term] | None:
 def implied(condition: Term, facts: Mapping[Term, bool]) -> bool | None:
     """The truth of a condition by what some facts say of the same thing; None where they don't tell.
 
-    What is true or equals a literal is there, what equals one literal equals no other, and is as true as that one. What
-    runs on one device runs on no other.
+    What is true or equals a literal is there, what equals one literal equals no other, and is as true as that one. Of
+    two equal values none is greater. What runs on one device runs on no other.
     """
+    if condition.op == "GreaterThan" and any(map(facts.get, map(equal, condition.parts, condition.parts[::-1]))):
+        return False
     if condition.op == Op.ON:
         return False if any(holds and fact.op == Op.ON and fact != condition for fact, holds in facts.items()) else None
     subject = condition.subject

@@ -44,8 +44,8 @@ def clipped_before_steps(module: Module) -> Iterator[ClippedBefore]:
     """The clips that only the branch with the scaler runs, or only the one without, if the step follows for both.
 
     A branch has the scaler if it unscales the gradients or scales the loss, and the other does neither; if there is no
-    other branch, or the scaler steps for both, the test has to say that the scaler is on. Nothing else in the function, or in one that calls it, is
-    called like a clip or a hook.
+    other branch, or the scaler steps for both, the test has to say that the scaler is on. Nothing else in the function,
+    or in one that calls it, is called like a clip or a hook.
     """
     for statement in module.whole.near("unscale_", "scale").statements:
         if isinstance(statement, ir.If) and (found := _in_one_branch(module, statement)) is not None:
