@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint import check
+from amplint import check, make_settings
 
 PREPARED = """\
 import argparse
@@ -182,3 +182,49 @@ def test_an_optimizer_that_a_method_of_the_model_makes() -> None:
         "AMP217"
     ]
     assert check(text.replace("MAKER", "runner.configure(0.1)"), "a.py") == []
+
+
+SCHEDULE = "torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)"
+GROUPS = "for group in optimizer.param_groups:\n            group['lr'] = rate(x)"
+
+
+@pytest.mark.parametrize(
+    ("rate", "schedule", "confidence", "said"),
+    [
+        ("1e-4", "None", "likely", "with `lr=0.0001`, updates of weights above about 0.05 are rounded away"),
+        ("2e-4", "None", "likely", "with `lr=0.0002`, many updates are too small for bfloat16"),
+        ("6e-4", "None", "suspicion", "updates below about 0.4 % of a weight"),
+        ("6e-4", SCHEDULE, "likely", "once the schedule lowers `lr=0.0006`, many updates are too small for bfloat16"),
+        ("6e-4", SCHEDULE.replace("optimizer", "other"), "suspicion", "updates below about 0.4 % of a weight"),
+        ("1e-2", SCHEDULE, "suspicion", "updates below about 0.4 % of a weight"),
+        ("6e-4", GROUPS, "likely", "once the schedule lowers `lr=0.0006`"),
+        ("6e-4", GROUPS.replace("lr", "weight_decay"), "suspicion", "updates below about 0.4 % of a weight"),
+    ],
+)
+def test_the_rate_decides_how_sure_it_is_in_bfloat16(rate: str, schedule: str, confidence: str, said: str) -> None:
+    text = LOOP.replace("DTYPE", "torch.bfloat16").replace(
+        "OPTIMIZER", f"torch.optim.AdamW(model.parameters(), lr={rate})"
+    )
+    if schedule.startswith("for"):
+        text = text.replace("    for x, y in loader:\n", f"    for x, y in loader:\n        {schedule}\n")
+    else:
+        text = text.replace("    for x, y in loader:\n", f"    schedule = {schedule}\n    for x, y in loader:\n")
+    (finding,) = [each for each in check(text, settings=make_settings(suspicions=True)) if each.code == "AMP217"]
+    assert finding.confidence.value == confidence
+    assert said in finding.message
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("model, optimizer = accelerator.prepare(model, optimizer)", [("AMP217", "likely")]),
+        ("pass", [("AMP217", "certain")]),
+        ("if accelerator.state.deepspeed_plugin: configure(accelerator)", []),
+    ],
+)
+def test_who_starts_the_program_may_choose_deepspeed(more: str, expected: list[tuple[str, str]]) -> None:
+    text = LOOP.replace("DTYPE", "torch.half").replace("OPTIMIZER", "torch.optim.AdamW(model.parameters(), lr=1e-5)")
+    text = text.replace(
+        "import torch\n", "import torch\nfrom accelerate import Accelerator\n\naccelerator = Accelerator()\n"
+    )
+    assert found(text.replace("    for x, y in loader:\n", f"    {more}\n    for x, y in loader:\n")) == expected
