@@ -16,7 +16,7 @@ from amplint.engine.causes import one_per_cause
 from amplint.engine.code_words import without_prose
 from amplint.engine.reading import INTERNAL_ERROR, UnreadableError
 from amplint.engine.result import FixResult, Result
-from amplint.engine.trial import try_out
+from amplint.engine.trial import counted_as, try_out
 from amplint.registry import all_rules
 from amplint.sources.load import load, with_commands
 from amplint.sources.parsing import refusal, require_size, with_room
@@ -369,12 +369,12 @@ def _count(source: Source, settings: Settings, fold: bool) -> tuple[list[Finding
     try:
         module = _read(source, settings, _counting(settings), fold)
     except UnreadableError as error:
-        return [error.finding], Counter([error.finding.code])
+        return [error.finding], Counter([counted_as(error.finding)])
     if module is None:
         return [], Counter()
     rules = _touched(module.texts, _counting(settings))
     found, _ = analysis.run(rules, module)
-    return found, Counter(each.code for each in found) + analysis.doubts(rules, module)
+    return found, Counter(map(counted_as, found)) + analysis.doubts(rules, module)
 
 
 def _offered(result: Result, unsafe: bool) -> list[Finding]:

@@ -20,6 +20,11 @@ _Edits: TypeAlias = tuple[Edit, ...]
 _Change: TypeAlias = tuple[tuple[str, str], ...]  # what is replaced, by what
 
 
+def counted_as(finding: Finding) -> str:
+    """What a finding counts as: its code, which a suspicion has with a question mark."""
+    return f"{finding.code}?" if finding.is_suspicion else finding.code
+
+
 def try_out(
     text: str,
     findings: list[Finding],
@@ -29,10 +34,10 @@ def try_out(
 ) -> list[Finding]:
     """The findings, without the fixes that don't do what they are for.
 
-    A fix is kept if, applied to `text`, it takes away what it belongs to and adds nothing. `before` counts the codes
-    found in `text` by all rules, and what they doubt, in a sentence; `analyse` counts those of another text. What a fix
-    brings to light can have a fix of its own, which `look` gives with what is found in a text: where in the end nothing
-    of it is left, they become one.
+    A fix is kept if, applied to `text`, it takes away what it belongs to and adds nothing; a suspicion of another rule
+    is nothing. `before` counts what is found in `text` by all rules (`counted_as`), and what they doubt, in a sentence;
+    `analyse` counts those of another text. What a fix brings to light can have a fix of its own, which `look` gives
+    with what is found in a text: where in the end nothing of it is left, they become one.
     """
     trial = _Trial(text, findings, before, analyse, look)
     trial.run()
@@ -123,35 +128,37 @@ class _Trial:
             return True
         self.left -= 1
         expected = Counter(self.before)
-        expected.subtract(each.code for fix in group for each in self.sharing[fix.edits])
+        own = {each.code for fix in group for each in self.sharing[fix.edits]}
+        expected.subtract(counted_as(each) for fix in group for each in self.sharing[fix.edits])
         after = self.analyse(apply(self.text, group)[0])
-        wrong = _more(after, expected)
+        wrong = _more(after, expected, own)
         if wrong and len(group) > 1:
             self.doubtful += [(each, group) for each in wrong if _is_doubt(each)]
             return False
         if wrong:
-            chain, after = self._chain(group[0], expected, after)
+            chain, after = self._chain(group[0], expected, after, own)
             if chain is not None:
                 self.chains[group[0].edits] = chain
                 return True
-            own = {each.code for each in self.sharing[group[0].edits]}
-            wrong = _more(after, expected)
+            wrong = _more(after, expected, own)
             self.reasons[group[0].edits] = _reason(wrong, own, self.before, after)
         return True
 
-    def _chain(self, first: Fix, expected: Counter[str], after: Counter[str]) -> tuple[Fix | None, Counter[str]]:
+    def _chain(
+        self, first: Fix, expected: Counter[str], after: Counter[str], own: set[str]
+    ) -> tuple[Fix | None, Counter[str]]:
         """A fix and those of what it brings to light, as one, if nothing of it is left; and the codes found in the end.
 
-        `after`: those found once the first is made.
+        `after`: those found once the first is made; `own`: the codes of what it belongs to.
         """
         fixes, text = [first], apply(self.text, [first])[0]
         while self.look is not None and self.left and len(fixes) <= CHAINED:
             self.left -= 1
             found = self.look(text)
-            over = Counter(each.code for each in found) - expected
+            over = _more(Counter(map(counted_as, found)), expected, own)
             if not over:
                 break
-            new = (each.fix for each in self._new(found, fixes) if each.code in over)
+            new = (each.fix for each in self._new(found, fixes) if counted_as(each) in over)
             then = next((fix for fix in new if fix and fix.edits and fix.applicability is not _DISPLAY), None)
             if then is None:
                 break
@@ -160,7 +167,7 @@ class _Trial:
         if len(fixes) == 1:
             return None, after
         after = self.analyse(text)
-        return (None if after - expected else _as_one(fixes, composed(self.text, _steps(fixes)))), after
+        return (None if _more(after, expected, own) else _as_one(fixes, composed(self.text, _steps(fixes)))), after
 
     def _new(self, found: list[Finding], fixes: list[Fix]) -> list[Finding]:
         """Of what is found once some fixes are made, what doesn't stand where it was found before."""
@@ -174,9 +181,10 @@ class _Trial:
         return self.look(self.text) if self.look is not None else []
 
 
-def _more(after: Counter[str], expected: Counter[str]) -> list[str]:
-    """The codes that are found more often than expected."""
-    return sorted(code for code, count in after.items() if count > expected[code])
+def _more(after: Counter[str], expected: Counter[str], own: set[str]) -> list[str]:
+    """What is found more often than expected, but for suspicions of rules other than the fix's `own`."""
+    more = (found for found, count in after.items() if count > expected[found])
+    return sorted(each for each in more if not each.endswith("?") or each.rstrip("?") in own)
 
 
 def _steps(fixes: list[Fix]) -> list[tuple[Edit, ...]]:
@@ -205,5 +213,5 @@ def _reason(wrong: list[str], own: set[str], before: Counter[str], after: Counte
     if doubts:
         return doubts[0]
     if caused:
-        return f"the fixed code would be reported as {', '.join(caused)}"
+        return f"the fixed code would be reported as {', '.join(each.rstrip('?') for each in caused)}"
     return f"the fixed code would still be reported as {', '.join(sorted(own))}"

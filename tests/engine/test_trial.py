@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+import amplint
 from amplint.base.findings import Applicability, Edit, Finding, Fix
 from amplint.engine.trial import TRIALS, try_out
 from tests.base.test_edits import finding, fix
@@ -188,3 +189,36 @@ def test_what_only_several_fixes_make_doubtful_is_why_the_unsafe_ones_are_withhe
     one, other = try_out("A.B", findings, Counter("AB"), analyse)
     assert one == findings[0]
     assert (other.fix, other.withheld) == (None, "it may be wrong")
+
+
+GAN = """\
+import torch
+
+
+def train(net, critic, batches, opt_net, opt_critic):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in batches:
+        with torch.autocast("cuda", dtype=torch.float16):
+            fake = net(x)
+            loss = critic(fake.detach()).mean() - critic(x).mean()
+        opt_critic.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(opt_critic)
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = -critic(fake).mean()
+        opt_net.zero_grad()
+        scaler.scale(loss).backward()
+        opt_net.step()
+        scaler.update()
+    torch.save({"net": net.state_dict(), "optimizer": opt_net.state_dict()}, "last.pt")
+"""
+
+
+def test_a_suspicion_of_another_rule_is_no_reason_against_a_fix() -> None:
+    """With the fix the saved optimizer is stepped by the scaler, whose state isn't saved: nobody is told of that."""
+    (found,) = amplint.check(GAN)
+    assert found.code == "AMP402"
+    assert found.fix is not None
+    fixed = amplint.fix(GAN, unsafe=True)
+    assert not amplint.check(fixed)
+    assert {each.code for each in amplint.check(fixed, settings=amplint.make_settings(suspicions=True))} == {"AMP413"}

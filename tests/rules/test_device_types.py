@@ -172,7 +172,7 @@ def test_an_f_string_is_shown_as_it_is_written() -> None:
         ("2.3", "torch.bfloat16", "certain", "torch before 2.4 raises RuntimeError"),
         ("2.6", "torch.float32", "certain", "with float32, the region then warns and is disabled"),
         ("2.6", "torch.float16", "suspicion", "the region then stays enabled on a machine without CUDA"),
-        (None, "torch.float16", "certain", "torch before 2.4 raises RuntimeError"),
+        (None, "torch.float16", "likely", "torch before 2.4 raises RuntimeError"),
     ],
 )
 def test_what_an_index_does_depends_on_the_release_and_the_dtype(

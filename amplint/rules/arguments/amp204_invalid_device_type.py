@@ -27,7 +27,7 @@ What a string with an index does depends on the release of torch:
 | 2.4 and later, another dtype than float16 and bfloat16 | the region warns and is disabled | is a warning |
 | 2.4 and later, float16 or bfloat16 | the region stays enabled without CUDA | is a note, and a suspicion |
 
-If the project declares no release of torch, the finding is a warning.
+If the project declares no release of torch, the code may run with an older one: the finding is a `likely` warning.
 
 ## Example
 ```python
@@ -141,7 +141,7 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
             return finding
     if _is_str_of_tensor_device(module, value):
         assert isinstance(value, ir.Call)
-        what = f"`{module.text(value)}` has the index of the tensor's device"
+        what = f"`{module.text(value)}` has the device's index"
         return _with_index(module, (call, value), what, f"{module.text(value.positional[0])}.type")
     if all(_is_likely_object(module, each.value) for each in found):
         return _appending(module, value, f"`{module.text(value)}` is a tensor's `torch.device`", Confidence.LIKELY)
@@ -283,8 +283,7 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
         effect = "with float32, the region then warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
-        effect = "torch before 2.4 raises RuntimeError, and later releases keep the region on without CUDA"
-        return effect, Severity.WARNING, Confidence.CERTAIN
+        return "torch before 2.4 raises RuntimeError", Severity.WARNING, Confidence.LIKELY
     effect = "the region then stays enabled on a machine without CUDA"
     return effect, Severity.NOTE, Confidence.SUSPICION
 
