@@ -32,7 +32,7 @@ from amplint.fixes.rename_use import (
 from amplint.model.names.version_guards import guarded
 from amplint.model.project.python_files import importer_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Imported, Scope
+from amplint.model.syntax.ir import Defined, Imported, Scope
 from amplint.model.syntax.scopes import LOCAL, NOTHING, STAR_EXPORTS, canonical
 from amplint.model.torch_facts.deprecated_names import LEGACY, LEGACY_MODULES, Legacy, LegacyKind
 from amplint.model.torch_facts.signatures import SIGNATURES
@@ -185,9 +185,11 @@ class Renames:
             return Rewrite(
                 f"a string also names `{legacy.old}`, as for `mock.patch`; change the string and the code by hand"
             )
-        if any(name[0] == LOCAL for name in names):
-            return Rewrite(f"the file also defines a class `{ir.last_name(value)}`, which takes the old arguments")
-        if names - {legacy.old, NOTHING}:
+        own = {name for name in names if name[0] == LOCAL}
+        if own and not self._takes_anything(value):
+            own_name = ir.last_name(value)
+            return Rewrite(f"the file also defines its own `{own_name}`, which may not take the new arguments")
+        if names - {legacy.old, NOTHING} - own:
             return Rewrite(f"in this file, `{ir.last_name(value)}` can also be something else than `{legacy.old}`")
         if self._imported_twice(value):
             return Rewrite(
@@ -200,6 +202,12 @@ class Renames:
         if renamed and any(legacy.name in scope.bindings for scope in _scopes(self.module, legacy.name)):
             return Rewrite(f"the file already uses the name `{legacy.name}`")
         return None
+
+    def _takes_anything(self, value: ir.Value) -> bool:
+        """Whether all that the file itself defines by the name of a value takes any arguments, and ignores them."""
+        bindings = self.module.names.bindings(value) if isinstance(value, ir.Name) else []
+        own = [each.what for each in bindings if isinstance(each, Defined)]
+        return bool(own) and all(map(_ignores_arguments, own))
 
     def _imported_twice(self, value: ir.Value) -> bool:
         """Whether several imports bind the name that a value starts with: what changes one of them isn't enough."""
@@ -463,6 +471,16 @@ def _is_stored(module: Module, value: ir.Value) -> bool:
     if isinstance(value.parent, (ir.Assign, ir.Delete)) and value in value.parent.targets:
         return True
     return isinstance(value, ir.Attribute) and any(True for _ in module.names.stored(value))
+
+
+def _ignores_arguments(defined: ir.Function | ir.Class) -> bool:
+    """Whether a function, or a class, takes any arguments and doesn't read them: `(*args, **kwargs)`."""
+    if isinstance(defined, ir.Class):
+        inits = [each for each in defined.body.statements if isinstance(each, ir.Function) and each.name == "__init__"]
+        return len(inits) == 1 and _ignores_arguments(inits[0])
+    names = {each.name for each in defined.params if each.kind in ("*", "**")}
+    read = {each.name for each in ir.values_below(defined.body) if isinstance(each, ir.Name)}
+    return {"*", "**"} <= {each.kind for each in defined.params} and names.isdisjoint(read)
 
 
 def _scopes(module: Module, name: str) -> Iterator[Scope]:

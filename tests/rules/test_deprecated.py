@@ -102,7 +102,12 @@ def test_scaler_at_2_3_and_decorators_at_2_4() -> None:
         ("import torch\nf = torch.get_autocast_gpu_dtype\nf()\n", "not called on this line"),
         (
             "try:\n    from torch.cuda.amp import autocast\nexcept E:\n    class autocast: ...\nautocast()\n",
-            "also defines a class",
+            "also defines its own `autocast`",
+        ),
+        (
+            "try:\n    from torch.cuda.amp import autocast\nexcept E:\n    def autocast(*args, **kwargs):\n"
+            "        return Old(*args, **kwargs)\nautocast()\n",
+            "also defines its own `autocast`",
         ),
         (
             "import torch\nclass A:\n    def f(self):\n        self.region = torch.cuda.amp.autocast\n",
@@ -116,6 +121,19 @@ def test_refused(text: str, reason: str) -> None:
     assert all(each.fix is None and each.withheld for each in found)
     assert any(part in (found[0].withheld or "") for part in reason.split("|"))
     assert fix(text, unsafe=True) == text
+
+
+@pytest.mark.parametrize(
+    "fallback",
+    [
+        "    def autocast(*args, **kwargs):\n        return nullcontext()\n",
+        "    class autocast:\n        def __init__(self, *args, **kwargs):\n            pass\n",
+    ],
+)
+def test_a_fallback_that_ignores_its_arguments_takes_the_new_ones(fallback: str) -> None:
+    text = f"try:\n    from torch.cuda.amp import autocast\nexcept ImportError:\n{fallback}autocast(enabled=x)\n"
+    changed = text.replace("torch.cuda.amp", "torch.amp").replace("autocast(enabled", 'autocast("cuda", enabled')
+    assert fix(text) == changed
 
 
 @pytest.mark.parametrize(
