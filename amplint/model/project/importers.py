@@ -220,9 +220,13 @@ def _by_name(path: str) -> Iterator[str]:
         yield from (each for each in python_files(root_of(folder)) if os.path.dirname(each) == folder)
 
 
+def is_imported(filename: str) -> bool:
+    """Whether another file of the same project imports a file."""
+    return _is_imported(os.path.abspath(filename))
+
+
 @question
-def is_imported(path: str) -> bool:
-    """Whether a file (absolute) of the same project imports a file."""
+def _is_imported(path: str) -> bool:
     of_project(root_of(os.path.dirname(path)))
     return any(True for _ in importers(path))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -77,7 +76,7 @@ def _trains_on_cpu(module: Module) -> ir.Call | None:
         return None
     unmoved = _Unmoved(module)
     made = [unmoved.made(each) for each in _trained_models(module)]
-    if not made or None in made or is_imported(os.path.abspath(module.source.filename)):
+    if not made or None in made or is_imported(module.source.filename):
         return None
     return made[0]
 

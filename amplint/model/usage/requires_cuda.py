@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -47,7 +46,7 @@ def needs_cuda(module: Module, node: ir.Node, depth: int = _FOLLOW) -> bool:
     if any(_stops(module, each, _FOLLOW) for each in module.program.body.statements):
         return True
     sites = callers(module, function) if depth else []
-    if not sites or is_imported(os.path.abspath(module.source.filename)):
+    if not sites or is_imported(module.source.filename):
         return False
     return all(needs_cuda(module, each, depth - 1) for each in sites)
 

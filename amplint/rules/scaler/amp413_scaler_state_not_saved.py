@@ -105,7 +105,6 @@ continues from the saved scale, so its scale differs at the end. The table lists
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -724,7 +723,7 @@ def _is_used(module: Module, usage: ScalerUsage) -> bool:
     if usage.methods & set(OF_SCALER):
         return True
     if usage.keeper is None and ir.function_of(usage.made.call) is None:
-        return is_imported(os.path.abspath(module.source.filename))
+        return is_imported(module.source.filename)
     attr = usage.scaler.rpartition(".")[2]
     return any(used_by_others(module, usage.scaler, each) for each in OF_SCALER) or any(
         isinstance(value, ir.Attribute) and value.attr in OF_SCALER and ir.last_name(value.base) == attr
@@ -937,7 +936,7 @@ def _is_reached_by_others(module: Module, usage: ScalerUsage) -> bool:
     """Whether code of other files may take the scaler's state by itself."""
     if usage.keeper is not None:
         return is_given_away(module, usage.keeper) or used_by_others(module, usage.scaler, "state_dict")
-    return ir.function_of(usage.made.call) is None and is_imported(os.path.abspath(module.source.filename))
+    return ir.function_of(usage.made.call) is None and is_imported(module.source.filename)
 
 
 def _hands_out(module: Module, usage: ScalerUsage, call: ir.Call) -> bool:
