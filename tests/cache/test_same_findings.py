@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from amplint.base import paths
 from amplint.base.paths import look_again
 from amplint.cache import program
+from amplint.cache.results import Results
 from amplint.cli import main
 from tests import some
 
@@ -297,3 +298,42 @@ def _compare(edits: list[Step], settled: bool) -> int:
             assert _said("train.py", "--cache-dir", str(root / ".amplint_cache")) == _said("train.py", "--no-cache")
             found.add(fresh)
         return len(found)
+
+
+# A test of a constant is asked whether the file can be imported.
+SWITCHED = """\
+import torch
+
+VERBOSE = False
+
+
+def train(model, loader, optimizer, scaler):
+    for inputs in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(inputs).mean()
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        if VERBOSE:
+            print(loss)
+"""
+
+
+@pytest.mark.parametrize("given", ["scripts", ".", "scripts/one.py"])
+def test_what_is_found_in_scripts_is_kept(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run reads what the first one has kept, whichever way the files are named."""
+    kept = list[str]()
+    write = Results._write
+    monkeypatch.setattr(Results, "_write", lambda self, name, known: (kept.append(name), write(self, name, known)))
+    with tempfile.TemporaryDirectory() as folder, _inside(os.path.realpath(folder)) as root:
+        paths._COARSE = 0
+        for name in ("pyproject.toml", "scripts/one.py", "scripts/two.py"):
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(SWITCHED if name.endswith(".py") else "[project]\nname = 'x'\n")
+        first = _said(given)
+        assert first[1].count('"AMP401"') == len(kept) == (1 if given.endswith(".py") else 2)
+        kept.clear()
+        assert _said(given) == first
+        assert not kept

@@ -197,3 +197,34 @@ def test_a_forward_before_the_branch_of_the_region(forward: str, codes: list[str
     text = FLAG.replace("FORWARD", forward)
     settings = Settings(frozenset({"AMP207", "AMP310"}), isolated=True)
     assert [each.code for each in check(text, "train.py", settings)] == codes
+
+
+@pytest.mark.parametrize(
+    ("measured", "count"),
+    [
+        ("out.logits, y", 1),
+        ("out.logits.detach(), y.detach()", 0),
+        ("out.logits.data, y.data", 0),
+        ("out.logits, y.detach()", 1),
+        ("out.logits.detach(), y", 1),
+    ],
+)
+def test_a_distance_of_detached_tensors_is_a_metric(measured: str, count: int) -> None:
+    text = f"""
+import torch
+from models import build
+
+
+def train(loader):
+    model = build().cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            out = model(input_ids=x)
+            y = torch.nn.functional.linear(x, x)
+        loss = torch.nn.functional.mse_loss({measured})
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    assert sum(each.code == "AMP303" for each in check(text, "a.py")) == count

@@ -30,7 +30,7 @@ amplint reports nothing:
   region, too (`F.relu(1 - scores).mean()`);
 - about losses that a model computes itself;
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
-- under `no_grad`, and in functions that evaluate;
+- under `no_grad`, in functions that evaluate, and of detached tensors;
 - in a branch that trains without AMP.
 
 ## Why is this bad?
@@ -120,6 +120,8 @@ def check(module: Module) -> Iterator[Finding]:
     logarithms = [each for each in met(module, _LOGARITHMS) if _is_left_half(each) and _is_trained_with(module, each)]
     for seen in (*criteria, *losses_by_hand(module), *logarithms):
         if seen.node.id in done or _without_gradients(module, seen) or _is_only_a_number(module, seen.node):
+            continue
+        if all(_is_detached(value) for value, _ in seen.tensors()):
             continue
         function = ir.function_of(seen.node)
         place = function.id if function is not None else 0, seen.operands[0][1].region
@@ -224,6 +226,12 @@ def _is_only_a_number(module: Module, node: ir.Value) -> bool:
             return True
         node, up = up, up.parent
     return False
+
+
+def _is_detached(value: ir.Value) -> bool:
+    """Whether a value has no gradients: `z.detach()`, `z.data`."""
+    ends = isinstance(value, ir.Attribute) and value.attr in ENDS_GRADIENTS
+    return ends or ir.called_on(value, *ENDS_GRADIENTS) is not None
 
 
 def _evaluates(module: Module, node: ir.Value) -> bool:
