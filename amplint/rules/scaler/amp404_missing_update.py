@@ -250,7 +250,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         confidence = confidence_of(module, each)
         return rule.finding(
             module.span(each.node),
-            f"{begins}this call raises in the next iteration: `update()` is outside the loop; call `update()` in the "
+            f"{begins}this call raises the next time: `update()` is outside the loop; call `update()` in the "
             "loop, after the last step",
             withheld="amplint can't tell which other lines have to move into the loop with `update()`",
             confidence=max(confidence, Confidence.LIKELY, key=list(Confidence).index) if begins else confidence,
@@ -268,7 +268,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None:
         return rule.finding(
             module.span(each.node),
-            f"{apart.begins}this step raises in the next iteration: `{name}.update()` doesn't run in every iteration; "
+            f"{apart.begins}this step raises the next time: `{name}.update()` doesn't run in every iteration; "
             f"{apart.cure(module)}, and call `{name}.update()` in every iteration",
             withheld=SECOND_SCALER,
             severity=apart.severity,
@@ -276,7 +276,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     again = f"this `{met.kind}()`" if met.call is each.node else f"`{met.kind}()` on {module.line(met.call)}"
     return rule.finding(
         module.span(each.node),
-        f"{_skipped_when(module, each, here, name)}: {again} raises in the next iteration; call `{name}.update()` in "
+        f"{_skipped_when(module, each, here, name)}: {again} raises the next time; call `{name}.update()` in "
         "that case too",
         withheld="amplint can't tell whether to clear the gradients in that case too",
         confidence=_how_sure(module, each, here),
@@ -459,7 +459,7 @@ def _never_updated(
         name = module.text(receiver(each.reached.event))
         return rule.finding(
             module.span(each.node),
-            f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the step",
+            f"this call raises the next time: no `{name}.update()` follows; call `update()` after the step",
             withheld="the loop is in another function; call `update()` in that loop",
             confidence=confidence,
         )
@@ -469,7 +469,7 @@ def _never_updated(
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
-    raises = f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the step"
+    raises = f"this call raises the next time: no `{name}.update()` follows; call `update()` after the step"
     if loop_of(steps[-1].call) is None:
         raises = f"the next call of this function raises: no `{name}.update()` follows; call `update()` after the step"
         if calls_of(each.flow, each.violation.scaler, "update"):

@@ -65,12 +65,14 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import insert
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import local_function
 from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
+from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import dominates, loops_round
 from amplint.registry.rule import Rule
@@ -109,7 +111,7 @@ def _of_variable(module: Module, call: ir.Call, given: ir.Name) -> Iterator[Find
     made = [each.value for each in bindings if isinstance(each, Assigned) and each.value is not None]
     if not made or len(made) < len(bindings) or not all(_is_generator(module, each) for each in made):
         return
-    reader = next((each for each in _readers(module, given, call) if dominates(each, call)), None)
+    reader = next((each for each in _readers(module, given, call) if _comes_before(module, each, call)), None)
     text, raises = module.text(given), _raises(call)
     if reader is not None:
         what = "this clip raises RuntimeError" if raises else "this clip does nothing"
@@ -121,6 +123,15 @@ def _of_variable(module: Module, call: ir.Call, given: ir.Name) -> Iterator[Find
             else "this clip works in the first iteration only: that iteration"
         )
         yield _finding(module, call, made, f"{what} uses up the generator `{text}`")
+
+
+def _comes_before(module: Module, reader: ir.Node, clip: ir.Call) -> bool:
+    """Whether a clip runs only after something: in its function, or as the file is loaded, before its function runs."""
+    function = ir.function_of(clip)
+    if function is None or ir.function_of(reader) is not None:
+        return dominates(reader, clip)
+    sites = [each for each in callers(module, function) if ir.function_of(each) is None]
+    return not conditions_round(reader) and all(each.id > reader.id for each in sites)
 
 
 def _of_attribute(module: Module, call: ir.Call, given: ir.Attribute) -> Iterator[Finding]:
