@@ -1,4 +1,4 @@
-"""AMP207 where a step only shows how much memory it takes: a suspicion."""
+"""AMP207 and AMP301 where a step only shows how much memory it takes: a suspicion."""
 
 from __future__ import annotations
 
@@ -53,3 +53,34 @@ def test_a_model_that_is_kept(old: str, new: str) -> None:
         "(build, loader", "(build, model, loader" if not new else "(build, loader"
     )
     assert confidences(text) == [Confidence.CERTAIN]
+
+
+UNSTEPPED = """
+import torch
+
+
+def largest(model, dataset, sizes):
+    peaks = []
+    for size in sizes:
+        torch.cuda.reset_peak_memory_stats()
+        with torch.autocast("cuda"):
+            loss = model(dataset[:size]).mean()
+            loss.backward()
+        peaks.append(torch.cuda.max_memory_allocated())
+        model.zero_grad()
+    return peaks
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "confidence"),
+    [
+        ("", "", Confidence.SUSPICION),
+        ("        model.zero_grad()", "        optimizer.step()\n        model.zero_grad()", Confidence.CERTAIN),
+        ("        torch.cuda.reset_peak_memory_stats()\n", "", Confidence.CERTAIN),
+    ],
+)
+def test_gradients_that_nobody_takes(old: str, new: str, confidence: Confidence) -> None:
+    text = UNSTEPPED.replace(old, new, 1) if old else UNSTEPPED
+    settings = SETTINGS._replace(codes=frozenset({"AMP301"}))
+    assert [each.confidence for each in check(text, "a.py", settings)] == [confidence]

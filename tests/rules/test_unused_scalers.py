@@ -38,6 +38,11 @@ def test_it_is_said_of_what_trains(body: str, found: bool) -> None:
     assert ("AMP425" in {each.code for each in check(text)}) is found
 
 
+def test_a_scaler_that_is_always_disabled_is_not_missed() -> None:
+    text = TEXT.replace("BODY", "train_one_batch(model, x, y)").replace("main()", "main(amp=False)")
+    assert not check(text.replace("MADE", 'torch.amp.GradScaler("cuda", enabled=False)'))
+
+
 @pytest.mark.parametrize(
     ("made", "confidence"),
     [

@@ -19,6 +19,7 @@ amplint reports nothing:
 - if the file opens an autocast region, unless a function doesn't get the scaler or never reads it: AMP207 finds float16
   regions without a scaler, and bfloat16 needs none;
 - if the file calls nothing that trains, judged by the words `backward`, `step`, `fit` and `train` in names;
+- about a scaler that is always disabled;
 - about attributes (`self.scaler`), which another file may use;
 - about a variable outside of functions, in a file that is neither a notebook nor has `if __name__ == "__main__":`.
 
@@ -59,6 +60,8 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_graph import CallGraph
+from amplint.model.inference.formulas import FALSE
+from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
@@ -91,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
     for call in module.own.near(*module.words(*SCALERS)).calls:
         name = _kept_in(call) if module.names.of(call.func) & SCALERS else None
         ignoring = _ignoring(module, name) if name is not None else None
-        if name is None or ignoring is None:
+        if name is None or ignoring is None or decided(module).of(scaler_arguments(module, call).get("enabled")) == FALSE:
             continue
         leaving_out = _leaving_out(module, name) if not ignoring else None
         if leaving_out is None and not ignoring and (regions(module) or not module.once(_trains)):

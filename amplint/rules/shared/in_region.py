@@ -30,7 +30,7 @@ from amplint.model.torch_facts.op_spellings import PRODUCTS
 from amplint.model.usage.frozen_models import frozen_at
 from amplint.model.usage.module_casts import casts
 from amplint.rules.shared.loop_rounds import comes_later
-from amplint.rules.shared.rehearsal import is_check, is_demo, is_measured, is_profiled
+from amplint.rules.shared.rehearsal import is_check, is_demo, is_measured, is_probe, is_profiled
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -95,7 +95,7 @@ def confidence_in(module: Module, found: Inside) -> Confidence | None:
 
     Nor where the region is a framework's whose precision the file doesn't choose.
     """
-    if any(each(module, found.event.call) for each in (is_measured, is_check, is_demo, is_profiled)):
+    if any(each(module, found.event.call) for each in (is_measured, is_check, is_demo, is_probe, is_profiled)):
         return Confidence.SUSPICION
     made = module.value(found.region.call)
     frameworks = framework_region(module, made) if isinstance(made, ir.Call) else None

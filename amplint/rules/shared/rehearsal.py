@@ -134,8 +134,8 @@ def is_check(module: Module, backward: ir.Node) -> bool:
 
 
 def is_probe(module: Module, backward: ir.Node) -> bool:
-    """Whether a step is there to see how much memory it takes: its function resets and reads the peak, and trains a
-    model of its own that it neither saves, nor returns, nor stores.
+    """Whether a backward is there to see how much memory it takes: its function resets and reads the peak, and steps
+    nothing, or trains a model of its own that it neither saves, nor returns, nor stores.
     """
     function = ir.function_of(backward)
     if function is None:
@@ -148,6 +148,8 @@ def is_probe(module: Module, backward: ir.Node) -> bool:
         or any(_KEEPS.search(ir.last_name(each.func)) for each in calls)
     ):
         return False
+    if not any(ir.last_name(each.func) == "step" for each in calls):
+        return True
     bases = [ir.called_on(each, "parameters") for each in calls]
     trained_here = {each.name for each in bases if isinstance(each, ir.Name)}
     own = {name for name in trained_here if name in function.scope.bindings and function.param(name) is None}
