@@ -15,11 +15,17 @@ parser.add_argument("--fp16", type=bool, default=True)
 
 ## Use instead
 ```python
+parser.add_argument("--fp16", type=lambda text: text.lower() in ("true", "yes", "1"), default=True)
+```
+
+Or, with Python 3.9 or newer, and if command lines such as `--fp16 True` can change:
+
+```python
 parser.add_argument("--fp16", action=argparse.BooleanOptionalAction, default=True)  # --fp16, --no-fp16
 ```
 
 ## Fix safety
-There is no fix: command lines such as `--amp True` have to change too.
+Unsafe: a value that turned the option on, such as `--fp16 on`, turns it off after the fix.
 
 ## Proof
 The test programs are not executed (`shows=none`): the mistake shows only on a command line. A test of amplint parses
@@ -35,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Finding, Severity
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.precision_tests import names_amp
@@ -47,7 +53,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
-    fixes=(),
+    fixes=(Applicability.UNSAFE,),
     triggers=(
         "add_argument & type=bool & amp",
         "add_argument & type=bool & fp16",
@@ -57,6 +63,9 @@ rule = Rule(
     ),
     not_shown="verify parses no command line",
 )
+
+
+_COMPARES = 'lambda text: text.lower() in ("true", "yes", "1")'
 
 
 @rule.check
@@ -72,9 +81,6 @@ def check(module: Module) -> Iterator[Finding]:
         name = next((each for each in names if names_amp(each)), None)
         if name is not None:
             what = f"`{name} False` turns the option on" if name.startswith("-") else '"False" becomes True'
-            do = "use `action=argparse.BooleanOptionalAction`"
-            if name.startswith("-") and not any(each.startswith("--") for each in names):
-                do = f"name the option `-{name}`, and {do}"  # it makes `--no-fp16` of `--fp16` alone
-            message = f"`type=bool` makes every non-empty value True: {what}; {do}"
-            value = f"such as `{name} True` " if name.startswith("-") else ""
-            yield rule.finding(module.span(kind), message, withheld=f"command lines {value}have to change too")
+            message = f"`type=bool` makes every non-empty value True: {what}; use `type={_COMPARES}`"
+            edit = Edit(*module.span(kind), _COMPARES)
+            yield rule.finding(module.span(kind), message, fix=Fix(Applicability.UNSAFE, "Compare the text", (edit,)))

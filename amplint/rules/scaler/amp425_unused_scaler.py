@@ -94,7 +94,8 @@ def check(module: Module) -> Iterator[Finding]:
     for call in module.own.near(*module.words(*SCALERS)).calls:
         name = _kept_in(call) if module.names.of(call.func) & SCALERS else None
         ignoring = _ignoring(module, name) if name is not None else None
-        if name is None or ignoring is None or decided(module).of(scaler_arguments(module, call).get("enabled")) == FALSE:
+        enabled = decided(module).of(scaler_arguments(module, call).get("enabled"))
+        if name is None or ignoring is None or enabled == FALSE:
             continue
         leaving_out = _leaving_out(module, name) if not ignoring else None
         if leaving_out is None and not ignoring and (regions(module) or not module.once(_trains)):
