@@ -7,6 +7,7 @@ moved tail is followed by statements that belong to the region, a second region 
 from __future__ import annotations
 
 import io
+import re
 import tokenize
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
+_BLANK_LINES = re.compile(r"(?:[ \t\f]*(?:\r\n?|\n))+")
 _PURE = {f"builtins.{name}" for name in ("bool", "int", "str", "getattr", "isinstance", "len")}
 # The methods that change a list, a set, a dict or a deque.
 _CHANGING = {
@@ -69,9 +71,16 @@ def end_region(
         stretch = _tail_start(module, region, first), _end(module, body[stop - 1])
         edits += shift(module, stretch, outer + unit, unit, outward=True)
         if stop < len(body):
-            edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
+            at = _after_blank_lines(module.source.text, _tail_start(module, region, stop))
+            edits.append(insert(at, f"{outer}{header}{module.source.newline}"))
     title = "End the region before this statement" + (", and open a new region after it" if reopened else "")
     return Fix(_applicability(safe), title, tuple(sorted(edits)))
+
+
+def _after_blank_lines(text: str, start: int) -> int:
+    """Where the first line begins that isn't blank, from the beginning of a line on."""
+    blank = _BLANK_LINES.match(text, start)
+    return blank.end() if blank is not None else start
 
 
 def _margins(module: Module, region: ir.With) -> tuple[str, str] | None:

@@ -334,3 +334,11 @@ def test_what_only_looks_aside_leaves_with_its_with() -> None:
     assert fix(text).count("torch.autocast") == 1
     kept = text.replace("warnings.catch_warnings()", "ctxs")  # it may be a region
     assert "\n        with ctxs:\n" in fix(kept)
+
+
+@pytest.mark.parametrize("between", ["", "\n", "\n  \n"])
+def test_blank_lines_stay_before_the_region_that_is_opened_again(between: str) -> None:
+    region = 'with torch.autocast("cuda"):\n'
+    before = f"{region}    loss = model(x)\n    loss.backward()\n{between}    # again\n    y = model(y)\n"
+    after = f"{region}    loss = model(x)\nloss.backward()\n{between}{region}    # again\n    y = model(y)\n"
+    assert fixed(before) == after
