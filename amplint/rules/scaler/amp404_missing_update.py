@@ -10,6 +10,7 @@ Also finds:
 - a function that steps with a scaler that is created outside of the function, if nothing in this file updates that
   scaler. If the scaler is an argument, the finding is only *likely*, and amplint reports it only if no file that
   imports this file calls `update()`;
+- `scaler.update` without parentheses, which calls nothing;
 - a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite;
 - a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
   Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
@@ -55,7 +56,7 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-The fix inserts `scaler.update()` after the last step of the iteration.
+The fix inserts `scaler.update()` after the last step of the iteration, or the parentheses (safe).
 
 Safe if amplint sees every use of the scaler: this file creates the scaler and passes it to nothing else.
 
@@ -82,6 +83,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
+from amplint.fixes.edits import insert
 from amplint.fixes.statements import line_behind
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.predicates import Predicates
@@ -146,14 +148,17 @@ _UPDATES = re.compile(rb"(?i)(scaler\w*|amp)\s*\.\s*update\s*\(")
 def check(module: Module) -> Iterator[Finding]:
     """Each step that comes round to the scaler again without an update."""
     reported: set[object] = set()
+    for scaler, finding in _uncalled(module):
+        reported.add(scaler)
+        yield finding
     for each in (*misuses(module, "AMP404"), *misuses(module, "AMP405")):
         if each.violation.kind is ViolationKind.UNSCALE_TWICE and on_micro_steps(each):
             reported.add(each.violation.at)  # AMP405 says so
         place = {objects(module).original(each.violation.scaler), each.violation.at}
-        finding = _judge(module, each) if each.violation.carried and not place & reported else None
-        if finding is not None:
+        judged = _judge(module, each) if each.violation.carried and not place & reported else None
+        if judged is not None:
             reported |= place
-            yield finding
+            yield judged
     for flow in flows(module):
         for reached in reached_events(flow, "step"):
             scaler = str(reached.event.scaler)
@@ -179,6 +184,21 @@ def check(module: Module) -> Iterator[Finding]:
                     withheld="amplint can't tell whether to clear the gradients before that return too",
                 )
     yield from _never_lowered(module)
+
+
+def _uncalled(module: Module) -> Iterator[tuple[str, Finding]]:
+    """The statements that name a scaler's `update` and don't call it, each with the scaler."""
+    known = objects(module)
+    for statement in module.own.near("update").statements:
+        value = statement.value if isinstance(statement, ir.Expr) else None
+        if isinstance(value, ir.Attribute) and value.attr == "update":
+            scaler = known.is_scaler(value.base)
+            if scaler is not None:
+                yield known.original(scaler), rule.finding(
+                    module.span(value),
+                    f"`{module.text(value)}` is not called: the next `step()` raises RuntimeError; add the parentheses",
+                    fix=Fix(Applicability.SAFE, "Add `()`", (insert(module.span(value)[1], "()"),)),
+                )
 
 
 def _never_lowered(module: Module) -> Iterator[Finding]:
