@@ -53,6 +53,13 @@ def test_an_optimizer_that_a_method_of_self_is_given_and_steps() -> None:
     assert not found(METHODS.replace("STEPPED", "ema"))
 
 
+def test_a_scale_that_never_changes_need_not_be_saved() -> None:
+    """Without `update()` the optimizer steps past the scaler, which AMP402 reports."""
+    past = METHODS.replace("STEPPED", "optimizer").replace("self.scaler.step(optim)", "optim.step()")
+    assert found(past)
+    assert not found(past.replace("        self.scaler.update()\n", ""))
+
+
 SCRIPT = """\
 import logging
 

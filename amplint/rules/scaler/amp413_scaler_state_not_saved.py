@@ -67,7 +67,7 @@ amplint reports nothing:
 - if no connected file has an autocast region, or anything else in half precision;
 - if the scaler is created again for each step or epoch, which AMP408 reports;
 - if the scaler is created in a loop that doesn't also create the optimizer (a loop over folds creates both);
-- if the program saves the scale by hand;
+- if the program saves the scale by hand, or nothing calls `update()`, so that the scale never changes;
 - about states that stay in memory, and about a save under a condition that is never true.
 
 ## Why is this bad?
@@ -413,6 +413,7 @@ def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         return
     if (
         usage.methods & _BY_HAND
+        or _keeps_its_scale(module, usage)
         or _scale_is_saved(module, usage)
         or _is_made_again(module, usage)
         or _scales_no_float16(module, usage)
@@ -699,6 +700,12 @@ def _is_key(value: ir.Constant) -> bool:
     if isinstance(up, ir.Subscript):
         return isinstance(up.parent, ir.Assign) and up in up.parent.targets
     return isinstance(up, ir.Mapping) and any(key is value for key, _ in up.items)
+
+
+def _keeps_its_scale(module: Module, usage: ScalerUsage) -> bool:
+    """Whether a scaler scales, and nothing ever calls `update()`: the scale is what the constructor makes it."""
+    scales = "scale" in usage.methods and "update" not in usage.methods
+    return scales and not used_by_others(module, usage.scaler, "update")
 
 
 def _scales_no_float16(module: Module, usage: ScalerUsage) -> bool:

@@ -14,6 +14,8 @@ from amplint.model.calls.external_calls import local_class, local_function
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.state import Opened
 from amplint.model.half.analysis import half
+from amplint.model.inference.formulas import both, contradict
+from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import held
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
@@ -85,9 +87,19 @@ def _all_inside(module: Module) -> list[Inside]:
             if event.kind in (*BACKWARD, *STEPS) and (number not in found or flow.contains(event.call)):
                 found_open = (flow.regions.innermost(state, flow.conditions) for state in reached.states)
                 opened = next((each for each in found_open if each is not None), None)
-                if opened is not None:
+                if opened is not None and not _is_of_other_branch(module, opened, event):
                     found[number] = Inside(event, opened)
     return [found[number] for number in sorted(found)]
+
+
+def _is_of_other_branch(module: Module, opened: Opened, event: Event) -> bool:
+    """Whether an event only runs where the flag of a region is off, by all values that the flag can have."""
+    made = module.value(opened.call)
+    region = region_of(module, made) if isinstance(made, ir.Call) else None
+    if region is None or region.enabled is None:
+        return False
+    known = decided(module)
+    return contradict(both(known.of(region.enabled), known.inside(event.call)))
 
 
 def confidence_in(module: Module, found: Inside) -> Confidence | None:
