@@ -540,3 +540,27 @@ def test_a_chain_of_branches_is_compared_by_its_own_branches() -> None:
     both = chain.replace("                loss = criterion(", "                part = loss = criterion(", 1)
     assert [each.message for each in amplint.check(chain, "train.py") if "sets `part`" in each.message]
     assert not [each.message for each in amplint.check(both, "train.py") if "sets `part`" in each.message]
+
+
+SOMETIMES = """
+import torch
+
+
+def train(model, loader, criterion, every):
+    for epoch in range(9):
+        if epoch % every == 0:
+            for x, y in loader:
+                with torch.autocast("cuda"):
+                    output = model(x)
+                shown = output
+        else:
+            OTHERWISE
+        if epoch % every == 0 or epoch < 0:
+            print(shown)
+"""
+
+
+@pytest.mark.parametrize(("otherwise", "count"), [("loss = 'none'", 0), ("output = model(loader[0][0])", 1)])
+def test_a_branch_that_computes_nothing_is_not_the_same_without_autocast(otherwise: str, count: int) -> None:
+    told = [each for each in amplint.check(SOMETIMES.replace("OTHERWISE", otherwise)) if "sets `shown`" in each.message]
+    assert len(told) == count

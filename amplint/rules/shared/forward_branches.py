@@ -163,6 +163,8 @@ def set_apart(module: Module) -> list[SetApart]:
     for statement, cast, plain in module.once(_twins):
         if not module.is_own(statement) or isinstance(statement.parent, ir.Try):
             continue
+        if _called(module, cast).isdisjoint(_called(module, plain)):
+            continue  # the other branch doesn't do the same without autocast
         for own, other in ((cast, plain), (plain, cast)):
             if block_leaves(own.block) or block_leaves(other.block) or _goes_on(own.block) or _goes_on(other.block):
                 continue
@@ -172,6 +174,11 @@ def set_apart(module: Module) -> list[SetApart]:
             read = [SetApart(use, binding, own is cast) for use, binding in uses if use is not None]
             found += sorted(read, key=lambda each: each.use.id)[:1]  # it raises there
     return found
+
+
+def _called(module: Module, arm: _Arm) -> set[str]:
+    """What an arm calls, as text."""
+    return {_text(module, each.func) for each in ir.calls_below(arm.block)}
 
 
 def _goes_on(block: ir.Block) -> bool:
