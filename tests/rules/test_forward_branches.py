@@ -549,13 +549,14 @@ import torch
 def train(model, loader, criterion, every):
     for epoch in range(9):
         if epoch % every == 0:
-            for x, y in loader:
-                with torch.autocast("cuda"):
-                    output = model(x)
-                shown = output
+            with torch.no_grad():
+                for x, y in loader:
+                    with torch.autocast("cuda"):
+                        output = model(x)
+                    shown = output
         else:
             OTHERWISE
-        if epoch % every == 0 or epoch < 0:
+        if output is not None:
             print(shown)
 """
 

@@ -7,7 +7,7 @@ several (`averages[i] = 0.9 * averages[i] + 0.1 * norm`).
 
 amplint reports nothing:
 
-- if NaN and infinity are checked or replaced on the way;
+- if NaN and infinity are checked or replaced on the way, or in the meter's `update`;
 - if no autocast region that amplint can see can be float16;
 - if the scaler is disabled, or amplint can see no scaler.
 
@@ -49,6 +49,7 @@ and the corrected programs print it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -56,6 +57,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.flow.value_uses import reads_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.project.importers import in_reach, surely_lack
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE
@@ -85,6 +87,10 @@ _MEANS = {"average", "fmean", "mean", "sum", "fsum"}
 _REPLACES = re.compile(r"nan_to_num|nanmean|masked|torch\.where|\binf\b|\bskip")
 # A clip to infinity, which measures alone, asks for nothing.
 _CLIPS = re.compile(r"clip_grad_norm_?\([^\n]*")
+
+
+# A method of a meter that asks for NaN and infinity within a few lines.
+_CAREFUL = re.compile(rb"\bdef update\b(?:[^\n]*\n){1,8}?[^\n]*\b(?:isfinite|isnan|isinf)\b")
 
 
 class Averaged(NamedTuple):
@@ -125,9 +131,20 @@ def _collected(module: Module) -> Iterator[Averaged]:
         func = call.func
         if isinstance(func, ir.Attribute) and call.args:
             if func.attr == "update" and _METER.search(ir.last_name(func.base)):
-                yield from (Averaged(call, arg.value) for arg in call.args if not arg.star)
+                given = call.args if not module.once(_meters_are_careful) else ()
+                yield from (Averaged(call, arg.value) for arg in given if not arg.star)
             elif func.attr == "append" and _is_averaged(module, func.base):
                 yield Averaged(call, call.args[0].value)
+
+
+def _meters_are_careful(module: Module) -> bool:
+    """Whether a method `update`, here or in another file of the program, looks at what it is given:
+    `if math.isfinite(value):`.
+    """
+    filename = module.source.filename
+    if _CAREFUL.search(module.source.text.encode()):
+        return True
+    return bool(in_reach(os.path.abspath(filename), b"def update")) and not surely_lack(filename, _CAREFUL)
 
 
 def _added(module: Module) -> Iterator[Averaged]:
