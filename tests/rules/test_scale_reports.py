@@ -87,3 +87,34 @@ def test_a_scaled_loss_is_reported_beside_the_scale() -> None:
     )
     for after, count in (("print(scaler.get_scale())", 1), ("print(loss.item() / scaler.get_scale())", 0)):
         assert [each.code for each in check(text.replace("AFTER", after))].count("AMP417") == count
+
+
+SCALED = """\
+import torch
+
+
+def train(model, optimizer, scaler, loader, writer):
+    for i, x in enumerate(loader):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaled = scaler.scale(loss)
+        scaled.backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        REPORT
+"""
+
+
+@pytest.mark.parametrize(
+    ("report", "count"),
+    [
+        ('writer.add_scalar("loss", scaled.item(), i)', 1),
+        ('writer.add_scalar("scaled_loss", scaled.item(), i)', 0),
+        ('yield {"loss": loss.item(), "scaled_loss": scaled.item()}', 0),
+        ('writer.log({"loss": scaled.item()})', 1),
+        ("writer.log(loss=loss.item(), scaled_loss=scaled.item())", 0),
+    ],
+)
+def test_a_loss_that_is_called_scaled(report: str, count: int) -> None:
+    assert sum(each.code == "AMP417" for each in check(SCALED.replace("REPORT", report))) == count

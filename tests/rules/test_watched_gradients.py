@@ -46,3 +46,32 @@ def test_it_logs_scaled_gradients(old: str, new: str, count: int) -> None:
     assert old in TEXT
     told = check(TEXT.replace(old, new), "train.py", Settings(frozenset({"AMP409"}), isolated=True))
     assert [each.confidence for each in told] == [Confidence.LIKELY] * count
+
+
+OPTIMIZED = """\
+import torch
+
+
+def step(model, {loss}, optimizer, scaler):
+    for param in model.parameters():
+        param.grad = None
+    scaler.scale({loss}).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def train(model, optimizer, loader, writer):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss, _ = model(x)
+        step(model, loss, optimizer, scaler)
+        for name, param in model.named_parameters():
+            writer.add_scalar(name, param.grad.norm())
+"""
+
+
+@pytest.mark.parametrize("loss", ["loss", "loss_opt"])
+def test_a_loss_is_no_optimizer_by_its_name(loss: str) -> None:
+    """The gradients are read after the step that unscales them."""
+    assert not check(OPTIMIZED.format(loss=loss))

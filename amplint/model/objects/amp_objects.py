@@ -39,9 +39,10 @@ _OF_AN_OPTIMIZER = re.compile(
     r"(?i)(optim\w*|(^|_)opt)_(states?|state_?dicts?|config|cfg|conf|options|settings|(grouped_)?param(eter)?s|kwargs|args|"
     r"name|type|cls|class|(save_?)?(path|file|dir|p)|file_?(name|path)|level|ckpt|checkpoint|lr|index|idx|id)$"
 )
-# Names of flags and numbers: `need_unscaled_optimizer`, `num_optimizers`.
+# Names of flags and numbers, and of losses and options: `need_unscaled_optimizer`, `num_optimizers`, `loss_opt`.
 _ABOUT_AN_OPTIMIZER = re.compile(
     r"(?i)^_?(is|has|uses?|needs?|should|must|do|skip|can|may|save|load|step|reset|num|n)_"
+    r"|(^|_)(loss|losses|train|test|val|data|dataset|path|logger)_opt$"
 )
 # The methods of an optimizer; an engine of a framework, which is stepped as well, has others.
 _OPTIMIZERS_OWN = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"}

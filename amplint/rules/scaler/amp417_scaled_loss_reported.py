@@ -9,7 +9,7 @@ amplint reports nothing:
 
 - if the function reads the scale itself (`loss.item() / scaler.get_scale()`);
 - if the scaler is disabled;
-- if the loss is only checked for NaN and infinity;
+- if the loss is only checked for NaN and infinity, or is reported under a name with "scaled";
 - if the scaled loss is returned, and the caller may run the backward pass;
 - if amplint can't see how the number is used.
 
@@ -184,12 +184,31 @@ def _report(read: Read, backwards: list[Read]) -> str:
     """How a read reports the loss; "" where it doesn't."""
     if read.found & _NO_REPORT or isinstance(ir.statement_of(read.value), ir.Raise):
         return ""  # an error's text shows what it is about
+    if _is_labelled(read.value):
+        return ""
     # Before backward, what is returned or kept may be what backward starts from elsewhere.
     late = _is_detached(read.value) or any(each.value.id < read.value.id for each in backwards)
     function = ir.function_of(read.value)
     nested = function is not None and function.outer is not None  # a closure: an optimizer may take what it returns
     reported = {"logged", "compared", *(["stored"] if late else []), *(["returned"] if late and not nested else [])}
     return next((each for each in _WORDS if each in read.found & reported), "")
+
+
+def _is_labelled(value: ir.Value) -> bool:
+    """Whether a loss is reported under a name that says that it is scaled: `{"scaled_loss": loss.item()}`."""
+    inside: ir.Value = value
+    while isinstance(inside.parent, ir.Value):
+        up = inside.parent
+        labels: list[object] = []
+        if isinstance(up, ir.Mapping):
+            labels = [key.value for key, item in up.items if item is inside and isinstance(key, ir.Constant)]
+        elif isinstance(up, ir.Call):
+            labels = [each.value for each in up.positional if isinstance(each, ir.Constant)]
+            labels += [arg.keyword for arg in up.args if arg.value is inside]
+        if any(isinstance(each, str) and "scaled" in each.lower() for each in labels):
+            return True
+        inside = up
+    return False
 
 
 def _is_detached(value: ir.Name) -> bool:
