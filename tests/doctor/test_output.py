@@ -115,6 +115,7 @@ def test_json() -> None:
         "scale": None,
         "forwards": 6,
         "backwards": 1,
+        "statements": 0,
         "seconds": 0.24,
         "notes": ["the compiled part was not looked at"],
         "is_off": False,
