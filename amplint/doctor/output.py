@@ -130,7 +130,7 @@ def _linter(finding: Finding, related: Related, width: int, colour: bool) -> Ite
     elif related.message:
         yield from _labelled("linter", related.message, width, colour)
     elif related.is_missed:
-        yield f"  {_IS_MISSED}{_even_selected(finding.code)}"
+        yield from _wrapped(f"{_IS_MISSED}{_even_selected(finding.code)}", width, "  ", "    ")
     if related.command:  # on one line, to be copied
         yield f"    {visible(related.command)}"
 

@@ -166,7 +166,9 @@ def _said(found: Linted, path: str, folder: str, row: int | None) -> Related:
 
 def _fix(fix: Fix, row: int | None) -> str:
     """What a fix does; one without edits is to be made by hand."""
-    return _at(row, fix.advice) if fix.edits or row is None else fix.advice.replace("by hand", f"by hand in line {row}", 1)
+    return (
+        _at(row, fix.advice) if fix.edits or row is None else fix.advice.replace("by hand", f"by hand in line {row}", 1)
+    )
 
 
 def _at(row: int | None, said: str) -> str:
