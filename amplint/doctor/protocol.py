@@ -329,8 +329,8 @@ class Protocol(Listener):
             f"{message}; a backward pass ran in between, and no step",
             place,
             *_at("called before", between[0].unscaled_at),
-            advice="call `step()` and `update()` after each `unscale_()`, or `update()` alone where the step is skipped, "
-            "as by `continue`; with accumulation call `unscale_()` after the last backward pass only",
+            advice="call `step()` and `update()` after each `unscale_()`, or `update()` alone where the step is "
+            "skipped, as by `continue`; with accumulation call `unscale_()` after the last backward pass only",
             raised=error,
         )
 

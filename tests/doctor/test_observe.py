@@ -10,6 +10,7 @@ import pickle
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
