@@ -162,7 +162,8 @@ class Variant(NamedTuple):
             before, after = plain(bad.read_text("utf-8")).encode(), fixed.read_text("utf-8").encode()
             _require(
                 b"# expect" not in after and b"amplint-fixture" not in after,
-                f"{fixed}: remove the line `# amplint-fixture: ...` and the comments `# expect: ...`, only bad.py has them",
+                f"{fixed}: remove the line `# amplint-fixture: ...` and the comments `# expect: ...`: "
+                "only bad.py has them",
             )
             again = fixed_bytes(after, str(fixed), settings, True)
             if kind == "hand":

@@ -116,7 +116,7 @@ class TestTheExample:
             ("power_of_two/fixed.py", "scaler.update()", "scaler.update(1.0)"),
             ("silent/starts_over.py", "    else:\n        scaler.update()", ""),
             ("keyword_in_a_class/bad.py", "shows=skips", "shows=warning"),
-            ("keyword_in_a_class/fixed.py", "import torch\n", "# amplint-fixture: fix=unsafe shows=skips\nimport torch\n"),
+            ("keyword_in_a_class/fixed.py", "import torch\n", "# amplint-fixture: fix=hand\nimport torch\n"),
         ):
             text = (rule / path).read_text()
             assert old in text
