@@ -9,9 +9,9 @@ The folder of fixtures has one folder per rule, named like the rule's module: `A
       ...
       scaler.update()  # expect: ABC101
 
-- `<variant>/fixed.py` is the fixed program, without the first line and the `# expect:` comments. With `fix=safe` it is
-  the result of `--fix`, with `unsafe` the result of `--fix --unsafe-fixes`; with `hand` amplint offers no fix, and this
-  is how a person would write it. The rule finds nothing in it.
+- `<variant>/fixed.py` is the fixed program, without the line `# amplint-fixture:` and the `# expect:` comments. With
+  `fix=safe` it is the result of `--fix`, with `unsafe` the result of `--fix --unsafe-fixes`; with `hand` amplint offers
+  no fix, and this is how a person would write it. The rule finds nothing in it.
 - `silent/*.py` are correct programs in which amplint finds nothing.
 
 If a variant needs several files, `bad/` and `fixed/` are folders, and `main.py` is run. A `requirements.txt` in a
@@ -61,6 +61,7 @@ from amplint.verify.fixtures.proof import CONFIRMED, NOT_EXECUTED, SHOWS
 if TYPE_CHECKING:
     from amplint.base.findings import Finding
     from amplint.registry.rule import Rule
+    from amplint.verify.fixtures.find import Fixture
     from amplint.verify.fixtures.run import Row, Runner
 
 __all__ = ["FixtureTests", "Silent", "Variant", "expected_in", "find_silent", "find_variants"]
@@ -159,6 +160,11 @@ class Variant(NamedTuple):
         settings = self.settings
         for bad, fixed in self.files():
             before, after = plain(bad.read_text("utf-8")).encode(), fixed.read_text("utf-8").encode()
+            _require(
+                b"# expect" not in after and b"amplint-fixture" not in after,
+                f"{fixed}: remove the line `# amplint-fixture: ...` and the comments `# expect: ...`: "
+                "only bad.py has them",
+            )
             again = fixed_bytes(after, str(fixed), settings, True)
             if kind == "hand":
                 found = [
@@ -176,10 +182,6 @@ class Variant(NamedTuple):
                 safe.append(kind == "safe" or fixed_bytes(before, str(bad), settings, False).data == after)
             left = sorted(row for _, row, code in _counted(again.before) if code == self.code)
             _require(not left, f"{fixed}: amplint still reports {self.code} on line {', '.join(map(str, left))}")
-            _require(
-                b"# expect" not in after and b"amplint-fixture" not in after,
-                f"{fixed}: contains comments that only bad.py may have",
-            )
         _require(kind != "unsafe" or not all(safe), f"{self.bad}: fix=unsafe, but the safe fixes are enough")
 
     def check_run(self) -> None:
@@ -193,8 +195,9 @@ class Variant(NamedTuple):
         """
         row = self.run()
         expected = NOT_EXECUTED if row.fixture.shows == "none" else CONFIRMED
-        said = f"{row.verdict}: {row.reason}\nbefore: {row.before}\nafter: {row.after}"
-        _require(row.verdict == expected, f"{self.bad}: {said}")
+        if row.verdict != expected:
+            said = f"{row.verdict}: {row.reason}\nbefore: {row.before}\nafter: {row.after}"
+            _require(False, f"{self.bad}: shows={row.fixture.shows}: {said}\n{_instead(row.fixture)}")
 
     def run(self) -> Row:
         """The result of `amplint verify --run`. The variant is executed only once, even if you call this again.
@@ -351,6 +354,16 @@ def _executed(bad: Path) -> Row:
     if fixture.shows != "none":
         need_torch()
     return row_of(fixture, kept_runner())
+
+
+def _instead(fixture: Fixture) -> str:
+    """What the marker of a fixture may say, after runs for each observable, or what to do if none shows the misuse."""
+    from amplint.verify.fixtures.run import row_of  # noqa: PLC0415 - most tests run nothing
+
+    others = (fixture._replace(shows=each) for each in sorted(SHOWS - {"none", fixture.shows}))
+    rows = [row for other in others if (row := row_of(other, kept_runner())).verdict == CONFIRMED]
+    told = [f"shows={row.fixture.shows} is right instead (before: {row.before}; after: {row.after})" for row in rows]
+    return "\n".join(told) or "No other `shows=` is right either: make the misuse larger, or take shows=none."
 
 
 @cache

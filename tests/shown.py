@@ -104,9 +104,9 @@ def ran(line: str, root: Path, amplint: Callable[..., Ran]) -> Ran:
 def _reported(*arguments: str) -> str:
     """What `amplint run` writes to stdout and stderr; its scripts are files of the repository."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "amplint", *arguments],
+        [sys.executable, "-m", "amplint", *arguments],
         cwd=ROOT,
-        env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+        env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default::UserWarning"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -29,6 +29,8 @@ COMMANDS = {
     "server": "start the language server for an editor",
     "completion": "print a script that completes arguments in bash, zsh or fish",
 }
+# What a command may be taken to be called: the part of amplint that it is.
+MEANT = {"doctor": "run"}
 _UNKNOWN = "unrecognized arguments: "
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from amplint.base.paths import LARGEST, absolute, visible
 from amplint.base.project_root import CACHE, project_of, told
-from amplint.cli.arguments import COMMANDS, FAILED, INTERRUPTED, check_parser, overrides, tell_notices, warn
+from amplint.cli.arguments import COMMANDS, FAILED, INTERRUPTED, MEANT, check_parser, overrides, tell_notices, warn
 from amplint.config.formats import FOR_PEOPLE, SEVERITIES, STATISTICS
 from amplint.config.selection import SettingsError, nearest, renamed
 from amplint.config.settings import Overrides, Resolver, Settings
@@ -98,6 +98,7 @@ def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], b
 def _options(arguments: list[str]) -> argparse.Namespace:
     """The options, those that follow from others among them."""
     parser = check_parser()
+    _check_commands(parser, arguments[:1])  # its `--help` isn't that of `check`
     # What comes after it is a path, and not a reason.
     options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
     _check_paths(parser, options)
@@ -124,19 +125,24 @@ def _check_paths(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         if options.paths not in ([], ["-"]):
             parser.error("--stdin-filename can't be combined with paths: it names the file on standard input")
         options.paths = ["-"]
-    for path in options.paths:
-        if path.isalpha() and not os.path.lexists(path) and (why := _command(path, options.paths)):
-            parser.error(f"{path}: no such file or directory; {why}")
+    _check_commands(parser, options.paths)
     if "-" in options.paths and len(options.paths) > 1:
         parser.error("- (standard input) can't be combined with other paths")
     options.stdin = options.paths == ["-"]
+
+
+def _check_commands(parser: argparse.ArgumentParser, paths: Sequence[str]) -> None:
+    """See that no path that isn't there was meant for a command."""
+    for path in paths:
+        if path.isalpha() and not os.path.lexists(path) and (why := _command(path, paths)):
+            parser.error(f"{path}: no such file or directory; {why}")
 
 
 def _command(path: str, paths: Sequence[str]) -> str:
     """What to say of a path that may have been meant for a command."""
     if path in COMMANDS:
         return f"a command comes first: `amplint {path} ...`"
-    near = nearest(path, [*COMMANDS], 0.7) if path == paths[0] else None
+    near = MEANT.get(path) or nearest(path, [*COMMANDS], 0.7) if path == paths[0] else None
     return f"did you mean `amplint {near}`?" if near else ""
 
 

@@ -34,6 +34,7 @@ def make_parser() -> Parser:
     parser = Parser("amplint explain", _DESCRIPTION, epilog=_EPILOG, examples=_EXAMPLES)
     add = parser.add_argument
     add("text", nargs="*", metavar="TEXT", help="the message, a file, or - for standard input [default: -]")
+    add("--all", action="store_true", help="print each cause in full, where a message has many")
     add("--list", action="store_true", help="print all messages that amplint knows")
     add("--guide", action="store_true", help='print the guide "My loss is NaN under AMP"')
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
@@ -74,7 +75,7 @@ def run_explain(arguments: list[str]) -> int:
         sys.stdout.write(show.as_json(found, files))
     else:
         width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
-        sys.stdout.write(show.as_text(found, files, max(width, 40)))
+        sys.stdout.write(show.as_text(found, files, max(width, 40), whole=options.all))
     return CLEAN if found.hits else FOUND
 
 

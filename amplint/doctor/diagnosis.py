@@ -189,7 +189,7 @@ class Diagnosis:
             return []
         models = self._models.alive()
         with self._replays.quiet(models) as buffers, self._detail(buffers) as detail:
-            self._replays.forwards += 1
+            self._replays.statements += 1
             try:
                 computation()
             except Exception as again:  # the same, or one that says that it can't be run twice

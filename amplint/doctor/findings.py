@@ -108,13 +108,15 @@ def span_of(code: CodeType, instruction: int) -> Span | None:
 class Related:
     """What the linter says of a finding's line: its message, the fix's text, and the command that makes the fix.
 
-    `is_missed` is set where the linter has nothing to say of the line, which is a gap of the linter.
+    `is_missed` is set where the linter has nothing to say of the line, which is a gap of the linter. `code` is the rule
+    that speaks, where that is one of those `alike`.
     """
 
     message: str = ""
     fix: str = ""
     command: str = ""
     is_missed: bool = False
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class Finding:
         message: One sentence: what is wrong and what happens by it.
         place: The line of the user's code, None where no line of it is concerned.
         code: The rule of the linter that is about it, such as "AMP401".
+        alike: Other rules that find causes of the same exception: what the linter says of the place decides.
         step: The number of the step, from 1, at which it was first seen.
         times: How often it was seen.
         details: Further lines: what was measured.
@@ -144,6 +147,7 @@ class Finding:
     details: tuple[str, ...] = ()
     advice: str = ""
     related: Related | None = None
+    alike: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,7 @@ class Report:
         scale: One sentence on the loss scale, in numbers; empty without a scaler.
         forwards: How often the doctor ran a forward pass (or a loss) again.
         backwards: How often it ran a backward pass again.
+        statements: How often it ran a statement again that had raised.
         seconds: How long that took.
         notes: What the doctor could not look at, and why.
         is_off: A bug of its own has switched the doctor off before the program ended; a note says which.
@@ -171,6 +176,7 @@ class Report:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     is_off: bool = False
+    statements: int = 0
 
     @property
     def verdict(self) -> Verdict:

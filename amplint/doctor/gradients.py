@@ -134,11 +134,13 @@ def _shared(case: Without) -> _Answer:
     if not others:
         return None
     having = sum(gradient(each) is not None for each in others)
-    text = f"its memory is that of {len(others)} parameters of the model, {having} of which have gradients"
+    tensors = "the tensor shares" if len(case.parameters) == 1 else "the tensors share"
+    where = "those" if having == len(others) else f"{having or 'none'} of those"
+    text = f"{tensors} memory with {len(others)} parameters of the model, and the gradients are in {where}"
     if case.unit.cleared_by_zero_grad is not None:
         place = case.unit.cleared_by_zero_grad
         return (
-            f"{text}; `zero_grad()` set its own `.grad` to None",
+            f"{text}; `zero_grad()` has set the optimizer's own `.grad` to None",
             place,
             "call `zero_grad(set_to_none=False)`",
         )

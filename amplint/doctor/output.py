@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -76,6 +76,7 @@ def as_json(report: Report, folder: str | None = None) -> str:
         "scale": report.scale or None,
         "forwards": report.forwards,
         "backwards": report.backwards,
+        "statements": report.statements,
         "seconds": round(report.seconds, 3) if math.isfinite(report.seconds) else None,
         "notes": list(report.notes),
         "is_off": report.is_off,
@@ -119,19 +120,25 @@ def _block(finding: Finding, width: int, folder: str | None, colour: bool) -> It
     if finding.advice:
         yield from _labelled("help", finding.advice, width, colour)
     if finding.related is not None:
-        yield from _linter(finding.related, width, colour)
+        yield from _linter(finding, finding.related, width, colour)
 
 
-def _linter(related: Related, width: int, colour: bool) -> Iterator[str]:
+def _linter(finding: Finding, related: Related, width: int, colour: bool) -> Iterator[str]:
     """What the linter says, in lines."""
     if related.fix:
         yield from _labelled("fix", related.fix, width, colour)
     elif related.message:
         yield from _labelled("linter", related.message, width, colour)
     elif related.is_missed:
-        yield f"  {_IS_MISSED}"
+        yield from _wrapped(f"{_IS_MISSED}{_even_selected(finding.code)}", width, "  ", "    ")
     if related.command:  # on one line, to be copied
         yield f"    {visible(related.command)}"
+
+
+def _even_selected(code: str | None) -> str:
+    """What is to be said of a rule that is off by default: it has been asked."""
+    rule = all_rules().get(code or "")
+    return "" if rule is None or rule.default else f", even with {rule.code} selected (it is off by default)"
 
 
 def _labelled(label: str, text: str, width: int, colour: bool) -> Iterator[str]:
@@ -143,12 +150,21 @@ def _labelled(label: str, text: str, width: int, colour: bool) -> Iterator[str]:
 def _did(report: Report) -> Iterator[str]:
     """What was repeated, which the user has a right to know."""
     did = [
-        f"the {what} pass {'once' if times == 1 else f'{times:,} times'}"
-        for what, times in (("forward", report.forwards), ("backward", report.backwards))
+        f"the {what} {'once' if times == 1 else f'{times:,} times'}"
+        for what, times in (
+            ("forward pass", report.forwards),
+            ("backward pass", report.backwards),
+            ("line that raised", report.statements),
+        )
         if times
     ]
     if did:
-        yield f"amplint repeated {' and '.join(did)}, in {report.seconds:.1f} s"
+        yield f"amplint repeated {_listed(did)}, in {report.seconds:.1f} s"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _label(finding: Finding) -> str:

@@ -41,6 +41,7 @@ from amplint.doctor.readings import can_wait_for
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.sources import unregistered
 from amplint.doctor.units import Unit, Units
+from amplint.explain.search import find
 from amplint.verify.bench.instrument import Clip, Listener, Region, gradient, open_regions
 
 _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
@@ -122,6 +123,7 @@ class Protocol(Listener):
         self._new: list[weakref.ref[Any]] = []  # of these, those that have no unit yet
         self._backwards: Counter[int] = Counter()
         self._current: tuple[Any, Any] = (None, None)  # optimizer and scaler of the request that runs
+        self._mixed: dict[int, tuple[Unit, Finding]] = {}  # by unit: scaled gradients came to unscaled ones
         self._left: int | None = None  # the number of the first autograd node after the last region
         self._taken: list[_Taken] = []
         self._windows: list[ByHand] = []  # what was done to scaled gradients by hand in the first steps
@@ -250,10 +252,19 @@ class Protocol(Listener):
         return self.scaler_of(root)[0] is not None
 
     def _protocol(
-        self, code: str, message: str, place: Place | None, *details: str, advice: str = "", raises: bool = False
+        self,
+        code: str,
+        message: str,
+        place: Place | None,
+        *details: str,
+        advice: str = "",
+        raised: Exception | None = None,
     ) -> None:
-        finding = Finding(Cause.PROTOCOL, Evidence.SEEN, message, place, code, details=details, advice=advice)
-        self._collector.add(finding, raises=raises)
+        alike = _alike(code, raised) if raised is not None else ()
+        finding = Finding(
+            Cause.PROTOCOL, Evidence.SEEN, message, place, code, details=details, advice=advice, alike=alike
+        )
+        self._collector.add(finding, raises=raised is not None)
 
     def _log(self, scaler: torch.amp.GradScaler) -> ScaleLog:
         log = self._logs.get(id(scaler))
@@ -298,11 +309,30 @@ class Protocol(Listener):
                         unit.plain_at or place,
                         *_at("`step()`", place),
                         advice="`scaler.scale(loss).backward()`",
-                        raises=True,
+                        raised=error,
                     )
+                elif code == "AMP405":
+                    self._unscaled_again(scaler, message, place, error)
                 else:
-                    self._protocol(code, message, place, raises=True)
+                    self._protocol(code, message, place, raised=error)
                 return
+
+    def _unscaled_again(self, scaler: Any, message: str, place: Place | None, error: Exception) -> None:
+        """The second `unscale_()` raises: of another backward pass in between nothing else has to be said."""
+        between = [unit for unit, _ in self._mixed.values() if unit.unscaler is scaler]
+        self._mixed = {key: case for key, case in self._mixed.items() if case[0] not in between}
+        if not between:
+            self._protocol("AMP405", message, place, raised=error)
+            return
+        self._protocol(
+            "AMP405",
+            f"{message}; a backward pass ran in between, and no step",
+            place,
+            *_at("called before", between[0].unscaled_at),
+            advice="call `step()` and `update()` after each `unscale_()`, or `update()` alone where the step is "
+            "skipped, as by `continue`; with accumulation call `unscale_()` after the last backward pass only",
+            raised=error,
+        )
 
     def loss_scaled(self, loss: torch.Tensor) -> None:
         if loss.dtype is torch.float16 and self._is_outside(loss):
@@ -448,13 +478,17 @@ class Protocol(Listener):
         unit.backwards += 1
         kept = unit.has_gradients and not unit.is_used
         if kept and scaler is not None and unit.is_unscaled:
-            self._protocol(
-                "AMP411",
+            finding = Finding(
+                Cause.PROTOCOL,
+                Evidence.SEEN,
                 f"gradients scaled by {scale:,.0f} are added to gradients that `unscale_()` has divided already",
                 place,
-                *_at("unscaled", unit.unscaled_at),
+                "AMP411",
+                step=self._collector.step,
+                details=tuple(_at("unscaled", unit.unscaled_at)),
                 advice="call `unscale_()` once, after the last backward pass of the step",
             )
+            self._mixed.setdefault(id(unit), (unit, finding))
         elif kept and scaler is not None and unit.is_scaled and unit.scale != scale:
             self._protocol(
                 "AMP411",
@@ -472,6 +506,12 @@ class Protocol(Listener):
         if not kept:
             unit.is_unscaled, unit.unscaler = False, None
         unit.has_gradients, unit.is_used, unit.cleared = True, False, None
+
+    def _tell_mixed(self) -> None:
+        """Scaled gradients were added to unscaled ones, and no second `unscale_()` has raised since."""
+        mixed, self._mixed = self._mixed, {}
+        for _, finding in mixed.values():
+            self._collector.add(finding)
 
     def gradients_dropped(self, parameters: Sequence[torch.Tensor], value: torch.Tensor | None = None) -> None:
         place = user_place()
@@ -492,6 +532,7 @@ class Protocol(Listener):
         if not scaler.is_enabled():
             return
         self._leave()
+        self._tell_mixed()
         unit, place, log = self._units.of(optimizer), user_place(), self._log(scaler)
         if unit.is_unscaled and unit.has_gradients:
             self._protocol(
@@ -603,6 +644,7 @@ class Protocol(Listener):
         place = user_place()
         self.requests += 1
         self._leave()
+        self._tell_mixed()
         self._current = (optimizer, scaler)
         unit = self._units.of(optimizer)
         if scaler is not None and scaler.is_enabled():
@@ -774,6 +816,7 @@ class Protocol(Listener):
     def finish(self) -> None:
         """Add what only the whole run shows."""
         self._leave()
+        self._tell_mixed()
         self.cut_found(None)
         for log in self._all_logs:
             self._resolve(log)
@@ -785,6 +828,11 @@ class Protocol(Listener):
                     f"`update()` was never called in {log.steps} steps: the scale never adapts",
                     log.stepped_at,
                 )
+
+
+def _alike(code: str, error: Exception) -> tuple[str, ...]:
+    """The other rules that find a cause of an exception."""
+    return tuple(other for hit in find(str(error)).hits for other in hit.message.codes if other != code)
 
 
 def _divides(node: Any, scale: float) -> bool:

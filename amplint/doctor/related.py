@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from amplint.base.findings import Finding as Linted
-from amplint.base.findings import Location
+from amplint.base.findings import Fix, Location
 from amplint.base.paths import contents, look_again, shown
 from amplint.config.selection import ALWAYS
 from amplint.config.settings import Overrides, Resolver
@@ -28,7 +29,9 @@ _Functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def related_to(finding: Finding, folder: str | None = None, since: float | None = None) -> Related | None:
-    """What the finding's rule says of its statement, else of its function; that it says nothing is said as well.
+    """What the finding's rule, or one of those alike, says of its statement, else of its function.
+
+    That they say nothing is said as well.
 
     What it says of an operation that was not seen, or of another call of the same function, doesn't count.
 
@@ -42,7 +45,7 @@ def related_to(finding: Finding, folder: str | None = None, since: float | None 
         path = os.path.normpath(os.path.join(folder, finding.place.path))
         if since is not None and os.stat(path).st_mtime > since:
             return None
-        return _related(finding.code, path, finding.place, folder)
+        return _related((finding.code, *finding.alike), path, finding.place, folder)
     except Exception:  # a file that isn't there, or a bug of the linter's: it is said where the file is linted
         return None
 
@@ -58,26 +61,28 @@ def explained(error: BaseException | None) -> str:
         return ""
 
 
-def _related(code: str, path: str, place: Place, folder: str) -> Related | None:
+def _related(codes: Sequence[str], path: str, place: Place, folder: str) -> Related | None:
+    own = codes[0]
     data = contents(path)
     source = Source.from_bytes(data, path)
     tree = parsed(source.text)
     look_again()
     settings = Resolver(Overrides()).for_file(path)
-    settings = settings._replace(codes=ALWAYS | {code}, unsafe_fixes=True, suspicions=True, unfixable=frozenset())
+    settings = settings._replace(codes=ALWAYS | {*codes}, unsafe_fixes=True, suspicions=True, unfixable=frozenset())
     result = check_bytes(data, path, settings, noqa=False)
     if any(each.code in ALWAYS for each in result.findings):
         return None  # it couldn't be read
     seen = _Seen.of(tree, place, source)
-    found = [each for each in result.findings if each.code == code and _is_about(each, seen)]
+    found = [each for each in result.findings if each.code in codes and _is_about(each, seen)]
     first, last = _statement(tree, place.line)
     here = [each for each in found if first <= each.location.row <= last]
     function = _function(tree, place.line)
     near = here or [each for each in found if _function(tree, each.location.row) is function]
     if near:
-        best = min(near, key=lambda each: abs(each.location.row - place.line))
-        return _said(best, path, folder, "" if here else f"line {best.location.row}: ")
-    return None if _DIRECTIVE in data or (seen is None and code in _OF_ONE) else Related(is_missed=True)
+        best = min(near, key=lambda each: (each.code != own, abs(each.location.row - place.line)))
+        said = _said(best, path, folder, None if here else best.location.row)
+        return said if best.code == own else replace(said, code=best.code)
+    return None if _DIRECTIVE in data or (seen is None and own in _OF_ONE) else Related(is_missed=True)
 
 
 class _Seen(NamedTuple):
@@ -149,14 +154,25 @@ def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def _said(found: Linted, path: str, folder: str, where: str) -> Related:
+def _said(found: Linted, path: str, folder: str, row: int | None) -> Related:
+    """What the linter says, with the row where that is another one."""
     command = ""
     if found.is_fixable(unsafe=True):
         unsafe = "" if found.is_fixable(unsafe=False) else " --unsafe-fixes"
         more = " --suspicions" if found.is_suspicion else ""
         command = f"amplint --fix{unsafe} --select {found.code}{more} {shlex.quote(_seen_from(path, folder))}"
-    fix = f"{where}{found.fix.advice}" if found.fix else ""
-    return Related(f"{where}{found.said}", fix, command)
+    return Related(_at(row, found.said), _fix(found.fix, row) if found.fix else "", command)
+
+
+def _fix(fix: Fix, row: int | None) -> str:
+    """What a fix does; one without edits is to be made by hand."""
+    return (
+        _at(row, fix.advice) if fix.edits or row is None else fix.advice.replace("by hand", f"by hand in line {row}", 1)
+    )
+
+
+def _at(row: int | None, said: str) -> str:
+    return said if row is None else f"line {row}: {said}"
 
 
 def _seen_from(path: str, folder: str) -> str:

@@ -137,7 +137,7 @@ class Replays:
         self._capture = capture
         self.is_on = is_on
         self._checked: dict[tuple[int, int], str | None] = {}
-        self.forwards = self.backwards = 0
+        self.forwards = self.backwards = self.statements = 0
         self._generators: _Watchful | None = None
         self.seconds = 0.0
 

@@ -165,7 +165,8 @@ class Watch:
             return finding
         from amplint.doctor.related import related_to  # noqa: PLC0415 - most runs need no linter
 
-        return replace(finding, related=related_to(finding, self._folder, self._since))
+        related = related_to(finding, self._folder, self._since)
+        return replace(finding, related=related, code=(related and related.code) or finding.code)
 
     def _install(self) -> None:
         try:

@@ -232,6 +232,7 @@ class Watching:
             self._replays.backwards,
             self._replays.seconds,
             tuple(notes),
+            statements=self._replays.statements,
         )
 
     def _ended(self, error: Exception) -> None:
@@ -259,7 +260,9 @@ class Watching:
             cause, code = Cause.CASTS_NOTHING, None
             message = f"{message}: no autocast region is enabled"
             advice = "enter `torch.autocast` around the forward pass, or check the condition that disables AMP"
-        self._collector.add(Finding(cause, Evidence.SEEN, message, place or user_place(), code, advice=advice))
+        alike = known[0].codes[1:] if code is not None else ()
+        place = place or user_place()
+        self._collector.add(Finding(cause, Evidence.SEEN, message, place, code, advice=advice, alike=alike))
 
 
 def _speaks_of_autocast(place: Place) -> bool:

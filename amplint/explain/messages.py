@@ -32,7 +32,8 @@ class Cause(NamedTuple):
     A text that is `about` one of these concepts makes it the first of its message's causes, and one that says `unless`
     rules it out: what is to be done is done already. `on_page` says, by rule, how the misuse that this rule finds leads
     to the message, where `why` speaks of more; words after the first choose the wordings that contain one of them. An
-    empty text leaves the message out of the rule's page.
+    empty text leaves the message out of the rule's page. `sign` says in a few words how the cause differs from the
+    others, where a message has many.
     """
 
     rules: tuple[str, ...]
@@ -42,6 +43,7 @@ class Cause(NamedTuple):
     about: tuple[Asked, ...] = ()
     unless: tuple[Asked, ...] = ()
     on_page: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    sign: str = ""
 
     @property
     def before(self) -> str:
@@ -148,6 +150,7 @@ def _message(table: dict[str, Any]) -> Message:
                 tuple(map(asked, each.get("about", ()))),
                 tuple(map(asked, each.get("unless", ()))),
                 tuple((code, (said,) if isinstance(said, str) else tuple(said)) for code, said in _on_page(each)),
+                each.get("sign", ""),
             )
             for each in table["cause"]
         ),

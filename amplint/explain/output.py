@@ -21,6 +21,8 @@ from amplint.report.formats.json import as_dict
 
 # Messages of one text that are told in full, and characters of one that are shown.
 _MOST, _LONGEST = 8, 160
+# Causes that are told in full of a message that has so many that each has a sign.
+_LIKELIEST = 3
 # The rules of which a run shows what they find, beyond what torch says itself.
 _SHOWN_BY_A_RUN = frozenset(
     f"AMP{number}"
@@ -33,12 +35,12 @@ _MORE = (
 )
 
 
-def as_text(found: Found, files: Sequence[Linted], width: int) -> str:
-    """What people read."""
+def as_text(found: Found, files: Sequence[Linted], width: int, *, whole: bool = False) -> str:
+    """What people read; `whole` tells each of many causes in full."""
     if not found.hits:
         lines = _nothing(found, width)
     else:
-        lines = [*_apart(found), *(line for hit in found.hits[:_MOST] for line in _hit(hit, found, width))]
+        lines = [*_apart(found), *(line for hit in found.hits[:_MOST] for line in _hit(hit, found, width, whole=whole))]
         if more := found.hits[_MOST:]:
             lines += [f"And {len(more)} more: {', '.join(each.message.id for each in more)}.", ""]
         lines += _files(files)
@@ -90,21 +92,26 @@ def _apart(found: Found) -> Iterator[str]:
         yield ""
 
 
-def _hit(hit: Hit, found: Found, width: int) -> Iterator[str]:
+def _hit(hit: Hit, found: Found, width: int, *, whole: bool) -> Iterator[str]:
     message = hit.message
     yield _title(hit, found)
-    told = []
+    facts = []
     if not found.asked:
-        told.append(f"line {hit.at + 1}{f' and {hit.times - 1} more' if hit.times > 1 else ''} of the text")
+        facts.append(f"line {hit.at + 1}{f' and {hit.times - 1} more' if hit.times > 1 else ''} of the text")
     if place := place_of(list(hit.stack)):
-        told.append(f"comes from {place.path}:{place.row}")
+        facts.append(f"comes from {place.path}:{place.row}")
     if hit.text:
-        told.append(hit.text.releases)
-    if told:
-        yield f"  [{'; '.join(told)}]"
+        facts.append(hit.text.releases)
+    if facts:
+        yield f"  [{'; '.join(facts)}]"
     yield ""
     yield from _wrapped(message.means, "  ", width)
-    for number, cause in enumerate(message.causes, 1):
+    told = len(message.causes) if whole or not message.causes[0].sign else _LIKELIEST
+    if message.causes[told:]:
+        yield from ["", f"  Which of {len(message.causes)} causes it is shows in this (the likeliest first):"]
+        for number, cause in enumerate(message.causes, 1):
+            yield from _wrapped(f"{number:>2}. {cause.sign}", "   ", width, "       ")
+    for number, cause in enumerate(message.causes[:told], 1):
         yield ""
         yield from _wrapped(f"{number}. {cause.why}", "  ", width, "     ")
         yield from _wrapped(cause.do, "     ", width)
@@ -112,6 +119,8 @@ def _hit(hit: Hit, found: Found, width: int) -> Iterator[str]:
         if cause.change:
             yield ""
             yield from (f"       {line}" for line in cause.change.split("\n"))
+    if left := len(message.causes[told:]):
+        yield from ["", f"  `amplint explain --all` prints the other {left} in full."]
     yield ""
 
 
@@ -246,6 +255,7 @@ def _object(message: Message) -> dict[str, Any]:
         "causes": [
             {
                 "rules": [{"code": code, "name": all_rules()[code].name} for code in each.rules],
+                "sign": each.sign or None,
                 "why": each.why,
                 "do": each.do,
                 "before": each.before or None,

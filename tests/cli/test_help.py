@@ -58,11 +58,19 @@ def test_each_example_is_one(name: str, example: str) -> None:
 
 
 class TestMistakes:
+    @pytest.mark.parametrize("name", ["doctor", "chekc", "nothing"])
+    def test_a_path_that_is_there_is_no_mistake(self, project: Write, amplint: Run, name: str) -> None:
+        project({f"{name}/a.py": ""})
+        assert amplint(name).code == 0
+        assert amplint(name, "--help").out.startswith("usage: amplint [check]")
+
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
             (["chekc"], "chekc: no such file or directory; did you mean `amplint check`?"),
             (["--quiet", "rule"], "rule: no such file or directory; a command comes first: `amplint rule ...`"),
+            (["doctor"], "doctor: no such file or directory; did you mean `amplint run`?"),
+            (["chekc", "--help"], "chekc: no such file or directory; did you mean `amplint check`?"),
             (["nothing"], "nothing: no such file or directory"),
             (["--ignroe=AMP4"], "unknown option --ignroe; did you mean --ignore?"),
             (["--xyzzy"], "unknown option --xyzzy; `amplint --help` lists all"),

@@ -7,8 +7,10 @@ import io
 import linecache
 import os
 import pickle
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +69,24 @@ def test_what_is_raised_comes_through(finds: list[BaseException | None], error: 
     assert caught.value is error
     assert finds == [error]
     assert seen.report == FOUND
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("torch.nn.Linear(2, 2).to('nowhere')", (0, 1)),
+        ("torch.nn.Linear(2, 2)(torch.ones(3)).nothing()", (0, 1)),
+        ("raise RuntimeError", (0, 0)),
+    ],
+)
+def test_a_line_that_raises_is_no_forward_pass(line: str, counts: tuple[int, int], tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "raises.py"
+    path.write_text(f"import torch\n\n{line}\n", "utf-8")
+    with contextlib.suppress(Exception), observe(quiet=True) as seen:
+        runpy.run_path(str(path))
+    assert seen.report is not None
+    assert (seen.report.forwards, seen.report.statements) == counts
 
 
 def test_one_at_a_time(finds: list[BaseException | None]) -> None:

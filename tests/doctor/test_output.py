@@ -53,13 +53,31 @@ def test_problems() -> None:
         "\n"
         "AMP510 /elsewhere/vmamba.py:14  `s * s` is infinite in float16 [reproduced, step 1,251]\n"
         "  help: Compute it in float32.\n"
-        "  the linter doesn't see this\n"
+        "  the linter doesn't see this, even with AMP510 selected (it is off by default)\n"
         "\n"
         "unexplained  the loss is NaN, and was finite when the step was run again [not shown, step 7]\n"
         "\n"
         "  amplint repeated the forward pass 6 times and the backward pass once, in 0.2 s\n"
         "  note: the compiled part was not looked at"
     )
+
+
+@pytest.mark.parametrize("code", ["AMP401", None, "AMP999"])
+def test_of_a_rule_that_is_on_it_is_not_said_that_it_was_selected(code: str | None) -> None:
+    finding = Finding(Cause.PROTOCOL, Evidence.SEEN, "no", code=code, related=Related(is_missed=True))
+    assert as_text(Report((finding,))).endswith("\n  the linter doesn't see this")
+
+
+def test_what_was_repeated() -> None:
+    head = as_text(Report())
+    for counts, said in (
+        ((0, 0, 1), "the line that raised once"),
+        ((2, 0, 0), "the forward pass 2 times"),
+        ((1, 1, 2), "the forward pass once, the backward pass once and the line that raised 2 times"),
+    ):
+        forwards, backwards, statements = counts
+        report = Report(forwards=forwards, backwards=backwards, statements=statements)
+        assert as_text(report, 120) == f"{head}\n  amplint repeated {said}, in 0.0 s"
 
 
 def test_nothing_wrong() -> None:
@@ -115,6 +133,7 @@ def test_json() -> None:
         "scale": None,
         "forwards": 6,
         "backwards": 1,
+        "statements": 0,
         "seconds": 0.24,
         "notes": ["the compiled part was not looked at"],
         "is_off": False,

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.doctor import observe
-from amplint.doctor.findings import Report
+from amplint.doctor.findings import Related, Report
 
 START = """\
 import gc
@@ -187,6 +187,25 @@ WRONG = {
         scaler.step(second)
         scaler.update()
     """,
+    "no update where the step is skipped": """
+        loss = loss_of(model)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)  # AMP404
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        if torch.isnan(loss) or step == 3:
+            continue
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    """,
+    "unscale_ in each micro step": """
+        scaler.scale(loss_of(model) / 3).backward()
+        scaler.unscale_(optimizer)  # AMP405
+        if (step + 1) % 3 == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    """,
     "scaled gradients on unscaled ones": """
         if step % 2 == 0:
             optimizer.zero_grad()
@@ -205,7 +224,7 @@ WRONG = {
     "the scaler has scaled nothing": """
         optimizer.zero_grad()
         loss_of(model).backward()
-        scaler.unscale_(optimizer)  # AMP418
+        scaler.unscale_(optimizer)  # AMP403
     """,
     "a step of a scaler that has scaled nothing": """
         optimizer.zero_grad()
@@ -266,6 +285,19 @@ RIGHT = {
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
+    """,
+    "update where the step is skipped, too": """
+        loss = loss_of(model)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        if torch.isnan(loss) or step == 3:
+            scaler.update()
+            optimizer.zero_grad()
+            continue
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
     """,
     "two optimizers, one backward, one update": """
         optimizer.zero_grad()
@@ -410,6 +442,34 @@ def test_misuse_is_named_at_its_line(body: str, tmp_path: Path) -> None:
     assert report.findings
     first = report.findings[0]
     assert (first.code, first.place and first.place.line) == (code, line), first
+
+
+@pytest.mark.parametrize(
+    ("name", "linter"),
+    [
+        ("no update where the step is skipped", "`scaler.update()` is skipped if"),
+        ("unscale_ in each micro step", "`unscale_()` runs on every micro step"),
+    ],
+)
+def test_a_second_unscale_is_one_problem_with_the_linters_word(name: str, linter: str, tmp_path: Path) -> None:
+    (finding,) = watched(WRONG[name], tmp_path / "loop.py").findings
+    assert "a backward pass ran in between" in finding.message
+    assert finding.related is not None
+    assert finding.related.message.startswith(linter)
+
+
+HIDDEN = """
+    optimizer.zero_grad()
+    getattr(scaler, "scale")(loss_of(model)).backward()
+    for _ in range(2):
+        getattr(scaler, "unscale" + "_")(optimizer)
+"""
+
+
+def test_where_the_linter_sees_nothing_the_rule_is_that_of_the_exception(tmp_path: Path) -> None:
+    (finding,) = watched(HIDDEN, tmp_path / "loop.py").findings
+    assert (finding.code, finding.related) == ("AMP405", Related(is_missed=True))
+    assert "in between" not in finding.message
 
 
 @pytest.mark.parametrize("body", RIGHT.values(), ids=RIGHT)

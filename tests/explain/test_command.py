@@ -378,3 +378,31 @@ def test_rules_that_are_off_are_named_as_such_and_selected(amplint: Run) -> None
 def test_whether_a_rule_is_off_is_said_by_the_program_alone() -> None:
     said = [text for each in known() for cause in each.causes for text in (cause.why, cause.do)]
     assert not [each for each in said if "off by default" in each]
+
+
+def test_of_many_causes_the_likeliest_are_told_in_full(project: Write, amplint: Run) -> None:
+    project({})
+    text = "RuntimeError: expected scalar type Half but found Float"
+    (message,) = (each for each in known() if each.id == "dtype-mismatch")
+    short, long = amplint("explain", text).out, amplint("explain", "--all", text).out
+    assert short.count("Found by") + short.count("No rule finds this.") == 3
+    assert long.count("Found by") + long.count("No rule finds this.") == len(message.causes)
+    assert all(f"{number}. {cause.sign}\n" in short for number, cause in enumerate(message.causes, 1))
+    assert "--all` prints the other 12 in full" in short
+    assert "--all" not in long
+    assert len(short.splitlines()) < 50 < len(long.splitlines())
+    assert amplint("explain", UNSCALE).out == amplint("explain", "--all", UNSCALE).out
+
+
+def test_what_a_text_is_about_is_the_first_of_many_causes(project: Write, amplint: Run) -> None:
+    project({})
+    out = amplint("explain", "LSTM: RuntimeError: expected scalar type Half but found Float").out
+    assert "\n    1. the op is of an RNN" in out
+    assert "\n  1. An RNN, or a cell" in out
+
+
+def test_where_a_message_has_many_causes_each_has_a_sign() -> None:
+    for message in known():
+        signs = {each.sign for each in message.causes}
+        assert len(signs) == len(message.causes) if len(message.causes) > 7 else signs == {""}, message.id
+        assert all(len(each) <= 90 for each in signs)

@@ -76,6 +76,25 @@ def test_other_languages(other: str, kind: str) -> None:
     assert ids(other, asked=True) == [kind]
 
 
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("validation accuracy drops when I evaluate under bf16", "worse-in-half-inference"),
+        ("my metrics get worse if I evaluate with bf16", "worse-in-half-inference"),
+        ("bf16 inference gives worse results than fp32", "worse-in-half-inference"),
+        ("evaluation under autocast bfloat16 gives lower mAP", "worse-in-half-inference"),
+        ("perplexity is higher when I evaluate in bf16", "worse-in-half-inference"),
+        ("testing in bf16 makes F1 worse", "worse-in-half-inference"),
+        ("bf16 training diverges", "bfloat16-diverges"),
+        ("accuracy of the model trained in bf16 is worse than fp32", "bfloat16-diverges"),
+        ("NaN in validation under bf16", "nan-in-evaluation"),
+    ],
+)
+def test_evaluation_in_half_is_not_taken_for_training(question: str, kind: str) -> None:
+    assert question not in {each.text for each in labelled()} or kind == "bfloat16-diverges"
+    assert ids(question, asked=True) == [kind]
+
+
 def test_english_stays_as_it_is() -> None:
     words = "the first model with more gradients and steps: training, inference and loss"
     assert english(words) == words

@@ -136,7 +136,7 @@ def test_the_rule_that_is_shown_is_the_one_that_is_tested() -> None:
     example = ROOT / "tests" / "example_plugin"
     texts = [each.read_text("utf-8") for each in example.rglob("*") if each.suffix in {".py", ".toml"}]
     shown = [text for kind, text in _CODE.findall(page) if kind in {"python", "toml"}]
-    assert len(shown) == 5
+    assert len(shown) == 7
     for each in shown:
         assert any(each in text for text in texts), each
     for name in _CODE.findall(page)[0][1].split():

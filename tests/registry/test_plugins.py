@@ -116,6 +116,7 @@ class TestTheExample:
             ("power_of_two/fixed.py", "scaler.update()", "scaler.update(1.0)"),
             ("silent/starts_over.py", "    else:\n        scaler.update()", ""),
             ("keyword_in_a_class/bad.py", "shows=skips", "shows=warning"),
+            ("keyword_in_a_class/fixed.py", "import torch\n", "# amplint-fixture: fix=hand\nimport torch\n"),
         ):
             text = (rule / path).read_text()
             assert old in text
@@ -128,8 +129,22 @@ class TestTheExample:
             "-    scaler.update(1.0)",
             "reported, but not expected: starts_over.py:16 HSE101",
             "refuted: the bad half does not misbehave",
+            "shows=skips is right instead (before: ",
+            "fixed.py: remove the line `# amplint-fixture: ...` and the comments `# expect: ...`",
         ):
             assert line in ran.out, ran.out
+        assert "shows=scale is right" not in ran.out
+
+    def test_where_no_run_shows_a_misuse_it_is_said(self, example: Path, tmp_path: Path) -> None:
+        pytest.importorskip("torch")
+        root = tmp_path / "example"
+        shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns("house_rules"))
+        variant = root / "fixtures" / "HSE101_pinned_scale" / "constant"
+        (variant / "fixed.py").write_text((variant / "bad.py").read_text().replace("shows=skips", "shows=none"))
+        arguments = ("-q", "-p", "no:cacheprovider", "--tb=line", "-k", "constant and HSE101 and misbehaves")
+        ran = run(example, *arguments, cwd=root, before=("-m", "pytest"))
+        assert "shows=skips: refuted: the fixed half misbehaves" in ran.out
+        assert "No other `shows=` is right either" in ran.out
 
     def test_the_command(self, example: Path, project: Write) -> None:
         root = project({"a.py": PINNED, "old.py": LEGACY})

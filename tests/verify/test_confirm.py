@@ -89,7 +89,7 @@ def test_a_step_in_which_something_is_left_is_not_confirmed(amplint: Amplint, tm
     ran = amplint("verify", "--isolated", path)
     assert ran.code == 1
     assert "train.py:5 train: misbehaves (cuda, simulated)" in ran.out
-    said = "the fix ends a backward or step that runs inside an autocast region, but not an exception"
+    said = "gone after the fix: a backward or step that runs inside an autocast region; left: an exception"
     assert said in " ".join(ran.out.split())  # in a narrow terminal it takes two lines
     assert "1 misbehaves;" in ran.out
     ran = amplint("verify", "--isolated", "--output-format", "json", path)

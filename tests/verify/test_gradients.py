@@ -303,9 +303,9 @@ def train(enc, dec, loader):
 def test_a_fix_that_mends_one_of_two_misuses_is_said_to_do_that(left: list[str]) -> None:
     (before,), (after,) = (interpret(TWO.replace("FIX", fix)) for fix in ("pass", "scaler.unscale_(of_enc)"))
     found = decide(before.judged, after.judged, ["AMP401"], left)
-    ended = "wrong gradients (clip, optimizer 1) and wrong updates (optimizer 1)"
-    left = "wrong gradients (optimizer 2) and wrong updates (optimizer 2)"
-    assert found == ("misbehaves", f"the fix ends {ended}, but not {left}")
+    ended = "wrong gradients (clip, optimizer 1), wrong updates (optimizer 1)"
+    left = "wrong gradients (optimizer 2), wrong updates (optimizer 2)"
+    assert found == ("misbehaves", f"gone after the fix: {ended}; left: {left}")
 
 
 def test_a_fix_that_makes_another_part_wrong_is_refuted() -> None:

@@ -151,7 +151,7 @@ def test_a_fix_that_ends_a_warning_alone_does_not_heal_it(verifier: Verifier) ->
     row = verified(verifier, text)
     assert (row.verdict, row.reason) == (
         "misbehaves",
-        "the fix ends a warning, but not a loss of the wrong dtype",
+        "gone after the fix: a warning; left: a loss of the wrong dtype",
     ), row
 
 
@@ -221,7 +221,7 @@ def test_what_a_criterion_out_of_sight_makes_of_float16_is_said_to_be_unseen(ver
 def test_a_region_that_may_be_in_the_model_is_said_to_be_unseen(verifier: Verifier) -> None:
     row = verified(verifier, program("loss = F.cross_entropy(model(x), y)"))
     assert row.verdict == "clean"
-    assert row.reason == "a scaler is on and there is no region: amplint can't see whether the model has one"
+    assert row.reason == "the step has a scaler and no region: amplint doesn't look into the model, which may have one"
 
 
 def test_a_disabled_scaler_scales_nothing(verifier: Verifier) -> None:

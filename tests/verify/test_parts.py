@@ -192,7 +192,7 @@ def test_what_is_mended_and_what_is_left_is_said() -> None:
     before, after = _judged("exception", "gradient", "update"), _judged("exception")
     assert (
         decide(before, after, ["AMP401"], ["AMP405"]).reason
-        == "the fix ends wrong gradients and wrong updates, but not an exception"
+        == "gone after the fix: wrong gradients, wrong updates; left: an exception"
     )
 
 

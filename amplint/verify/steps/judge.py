@@ -194,7 +194,7 @@ def _out_of_sight(paths: list[Path]) -> str:
         return unsure
     scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
     if scaled and not any(each.observed.regions or each.unseen_regions for each in paths):
-        return "a scaler is on and there is no region: amplint can't see whether the model has one"
+        return "the step has a scaler and no region: amplint doesn't look into the model, which may have one"
     return ""
 
 

@@ -171,9 +171,9 @@ def _mended(before: Judged, change: _Change) -> str:
     parts = {part for compared in before.parts.values() for part in compared}
     told = {each for each in change.gone if each in parts or _shows(each) not in {*map(_shows, change.left)}}
     if told:
-        return f"the fix ends {_listed(told, change.left)}, but not {_listed(change.left, told)}"
+        return f"gone after the fix: {_listed(told, change.left)}; left: {_listed(change.left, told)}"
     if fewer := change.fewer | change.fewer_lines:
-        return f"the fix ends {_listed(fewer, ())} in one place, but not in another"
+        return f"gone after the fix in one place, and left in another: {_listed(fewer, ())}"
     return "the run doesn't show what the fix repairs"
 
 
@@ -239,7 +239,7 @@ def _listed(whats: Iterable[str], others: Iterable[str]) -> str:
     for each in sorted(whats):
         found.setdefault(_shows(each), []).append(_said(each))
     shared = {*map(_shows, others)}
-    return " and ".join(
+    return ", ".join(
         f"{SEEN_AS[shows]} ({', '.join(parts)})" if shows in shared and any(parts) else SEEN_AS[shows]
         for shows, parts in found.items()
     )
