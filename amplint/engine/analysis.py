@@ -92,12 +92,14 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
 
 
 def _as_sure_as_run(module: Module, rule: Rule, finding: Finding) -> Finding:
-    """A finding of a rule about training; a suspicion where the file as it is never runs the code."""
+    """A finding of a rule about training; a suspicion where the file as it is never runs the code, or only times it."""
     from amplint.model.flow.switched_off import is_switched_off  # noqa: PLC0415 - it imports libcst
+    from amplint.rules.shared.rehearsal import is_timed  # noqa: PLC0415 - it imports libcst
 
     if rule.plugin or finding.is_suspicion or rule.code[3] not in _OF_TRAINING:
         return finding
-    return finding.as_suspicion() if is_switched_off(module, finding.start) else finding
+    unlikely = is_switched_off(module, finding.start) or is_timed(module, finding.start)
+    return finding.as_suspicion() if unlikely else finding
 
 
 def _keeping_comments(module: Module, finding: Finding) -> Finding:

@@ -194,10 +194,13 @@ def _uncalled(module: Module) -> Iterator[tuple[str, Finding]]:
         if isinstance(value, ir.Attribute) and value.attr == "update":
             scaler = known.is_scaler(value.base)
             if scaler is not None:
-                yield known.original(scaler), rule.finding(
-                    module.span(value),
-                    f"`{module.text(value)}` is not called: the next `step()` raises RuntimeError; add the parentheses",
-                    fix=Fix(Applicability.SAFE, "Add `()`", (insert(module.span(value)[1], "()"),)),
+                yield (
+                    known.original(scaler),
+                    rule.finding(
+                        module.span(value),
+                        f"`{module.text(value)}` is not called: the next `step()` raises; add the parentheses",
+                        fix=Fix(Applicability.SAFE, "Add `()`", (insert(module.span(value)[1], "()"),)),
+                    ),
                 )
 
 

@@ -40,6 +40,7 @@ _CLOCKS = {
     "time.time", "time.perf_counter", "time.perf_counter_ns", "time.monotonic", "time.process_time", "time.time_ns",
     "timeit.default_timer", "torch.cuda.Event",
 }  # fmt: skip
+_CLOCK_NAMES = re.compile(r"\btime\(|perf_counter|monotonic|process_time|time_ns|default_timer|cuda\.Event")
 _RESETS_PEAK = {"torch.cuda.reset_peak_memory_stats", "torch.cuda.reset_max_memory_allocated"}
 _READS_PEAK = {"torch.cuda.max_memory_allocated", "torch.cuda.max_memory_reserved", "torch.cuda.memory_stats"}
 _PROFILES = re.compile(
@@ -97,6 +98,37 @@ def is_measured(module: Module, backward: ir.Node) -> bool:
         or any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in ir.values_below(function.body))
         or any(ir.last_name(each.func) == "zero_grad" for each in near)
     )
+
+
+def is_timed(module: Module, start: int) -> bool:
+    """Whether the function at an offset only times steps: it reads clocks, its regions compute with made-up data alone,
+    and it saves nothing.
+    """
+    if not module.once(_has_clocks):
+        return False
+    inside = (
+        each
+        for each in module.functions
+        if module.is_own(each) and module.span(each)[0] <= start < module.span(each)[1]
+    )
+    function = max(inside, key=lambda each: module.span(each)[0], default=None)
+    return function is not None and module.once(_only_times, function)
+
+
+def _has_clocks(module: Module) -> bool:
+    return _CLOCK_NAMES.search(module.source.text) is not None
+
+
+def _only_times(module: Module, function: ir.Function) -> bool:
+    calls = list(ir.calls_below(function.body))
+    if sum(_reads_clock(module, each) for each in calls) < 2 or any(
+        _KEEPS.search(ir.last_name(each.func)) for each in calls
+    ):
+        return False
+    steps = [each for each in trained(module) if ir.function_of(each.event.call) is function]
+    loops = {loop for each in steps for loop in loops_round(each.event.call) if isinstance(loop, ir.For)}
+    made_up = all(_is_made_up(module, entered) for each in steps for entered in each.entered)
+    return any(each.entered for each in steps) and made_up and all(_counts(module, each.iter) for each in loops)
 
 
 def is_profiled(module: Module, backward: ir.Node) -> bool:
