@@ -333,7 +333,7 @@ def test_a_scaler_whose_arguments_may_hold_enabled_already_is_not_given_another(
     [
         ("torch.autocast('mps', dtype=torch.float64)", True),
         ("torch.autocast('cuda', dtype='float16')", True),
-        ("torch.autocast(x.device.type, dtype=torch.float32)", True),
+        ("torch.autocast(x.device.type, dtype=torch.float32)", False),
         ("torch.autocast('cuda', dtype=torch.float32)", False),
         ("torch.autocast(device, dtype=torch.float32)", False),
         ("torch.autocast('cpu', dtype=torch.float32, enabled=False)", False),

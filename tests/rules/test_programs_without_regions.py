@@ -46,3 +46,9 @@ def test_a_program_may_import_any_file_by_a_computed_name(tmp_path: Path, load: 
 def test_tiny_cuda_nn_computes_in_half_by_itself(tmp_path: Path) -> None:
     field = "import tinycudann as tcnn\n\nnet = tcnn.Network(3, 1, {})\n"
     assert not found(tmp_path, "import trainer\nimport field\n", {"field.py": field})
+
+
+@pytest.mark.parametrize("comment", ["# with torch.cuda.amp.autocast():", "# autocast is opened elsewhere"])
+def test_who_comments_a_region_out_wants_float32(tmp_path: Path, comment: str) -> None:
+    trainer = TRAINER.replace("        loss =", f"        {comment}\n        loss =")
+    assert found(tmp_path, "import trainer\n", {}, trainer) is not comment.startswith("# with")

@@ -14,8 +14,8 @@ How serious a finding is:
 - If the region can also run on cuda, or a setting chooses float64 or another unsupported dtype, the finding is a
   warning.
 - If float32 is probably meant to disable the region, the finding is a note, and a suspicion: a setting or the device
-  chooses float32 among several dtypes, float32 is a fallback after half precision failed, or a call passes float32 to a
-  function whose region also runs on cuda.
+  chooses float32 among several dtypes, float32 is a fallback after half precision failed, a call passes float32 to a
+  function whose region also runs on cuda, or the device is a tensor's.
 
 amplint reports nothing:
 
@@ -95,6 +95,9 @@ _STAYS_OFF = Fix(Applicability.DISPLAY, "Autocast is then disabled as before, bu
 _ISLAND = Fix(Applicability.DISPLAY, "With `enabled=False` the region runs as now, but without the warning")
 
 
+_ELSEWHERE = "devices other than cuda"
+
+
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each region whose dtype is no half type where it has to be one."""
@@ -144,6 +147,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     if full.name == "float32" and (
         not never_half
         or (set(named) < set(types) and _is_given(module, given, full.leaf))
+        or named == [_ELSEWHERE]
         or _is_for_others(module, given)
         or is_fallback(module, given)
     ):
@@ -204,7 +208,7 @@ def _refusing(module: Module, region: Region, types: list[str | None], found: li
     """The devices of a region that take half types alone, by their types or, for one of a tensor, in one phrase."""
     surely = all(each.kind == "dtype" and each.name not in (None, *HALF) for each in found)
     if surely and _is_of_tensor(module, region):
-        return ["devices other than cuda"]  # it runs wherever its tensors are
+        return [_ELSEWHERE]  # it runs wherever its tensors are
     return [each for each in types if each in _ONLY_HALF] if None not in types else []
 
 

@@ -11,7 +11,8 @@ Finds:
    accelerate opens its region only around `forward`.
 4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
    can be enabled.
-5. A loss that a `GradScaler` scales, if no file of the program opens a region. A package may still open one itself.
+5. A loss that a `GradScaler` scales, if no file of the program opens a region. A package may still open one itself. If a
+   region is commented out in the file, the finding is a suspicion.
 
 Findings of 3, 4 and 5 are only `likely`. Findings of 1 are only `likely`, too, if amplint can't see the layers of the
 model or the criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
@@ -59,6 +60,7 @@ measured on a simulated cuda device.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -107,6 +109,9 @@ rule = Rule(
     not_shown="a forward in float32 is not wrong by itself",
     about_absence=True,
 )
+
+
+_COMMENTED = re.compile(r"(?m)^[ \t]*#[ \t#]*(?:async )?with [^\r\n]*\bautocast\b")
 
 
 @rule.check
@@ -213,7 +218,8 @@ def _without_regions(module: Module) -> Iterator[Finding]:
             "the loss is scaled, but the program opens no autocast region: training runs in float32; run the forward "
             "and the loss inside `torch.autocast`",
             withheld="amplint can't tell which code the region should contain",
-            confidence=Confidence.LIKELY,
+            # Who has commented the region out wants float32, and has left the scaler.
+            confidence=Confidence.SUSPICION if _COMMENTED.search(module.source.text) else Confidence.LIKELY,
         )
 
 
