@@ -11,8 +11,8 @@ Finds:
    accelerate opens its region only around `forward`.
 4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
    can be enabled.
-5. A loss that a `GradScaler` scales, if no file of the program opens a region. A package may still open one itself. If a
-   region is commented out in the file, the finding is a suspicion.
+5. A loss that a `GradScaler` scales, if no file of the program opens a region. A package may still open one itself. The
+   finding is a suspicion if a region is commented out in the file.
 
 Findings of 3, 4 and 5 are only `likely`. Findings of 1 are only `likely`, too, if amplint can't see the layers of the
 model or the criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
