@@ -228,3 +228,43 @@ def test_who_starts_the_program_may_choose_deepspeed(more: str, expected: list[t
         "import torch\n", "import torch\nfrom accelerate import Accelerator\n\naccelerator = Accelerator()\n"
     )
     assert found(text.replace("    for x, y in loader:\n", f"    {more}\n    for x, y in loader:\n")) == expected
+
+
+NANO = """\
+import torch
+from model import GPT
+
+device_type = "cuda"
+torch.set_float32_matmul_precision("high")
+model = GPT()
+model.to(device_type)
+if device_type == "cuda":
+    model = model.to(torch.bfloat16)
+ddp = False
+if ddp:
+    model = torch.nn.parallel.DistributedDataParallel(model)
+raw_model = model.module if ddp else model
+optimizer = raw_model.MAKES(weight_decay=0.1, learning_rate=RATE, device=device_type)
+for step in range(100):
+    for group in optimizer.param_groups:
+        group["lr"] = RATE / (step + 1)
+    loss = model(torch.randint(9, (4, 8)))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("makes", "rate", "confidence"),
+    [
+        ("configure_optimizers", "6e-4", "likely"),
+        ("configure_optimizers", "6e-2", "suspicion"),
+        ("make_optimizer", "6e-4", "suspicion"),
+    ],
+)
+def test_an_optimizer_that_a_method_out_of_sight_makes(makes: str, rate: str, confidence: str) -> None:
+    """And a setting of torch for products casts no parameters."""
+    text = NANO.replace("MAKES", makes).replace("RATE", rate)
+    found = [each for each in check(text, settings=make_settings(suspicions=True)) if each.code == "AMP217"]
+    assert [each.confidence.value for each in found] == [confidence]

@@ -119,7 +119,10 @@ def test_the_scaler_is_of_the_other_arm() -> None:
     assert found(EACH, text=text.replace("if cfg.mixed:", "else:\n        pass\n    if cfg.mixed:")) == []
     swapped = text.replace("dtype = torch.bfloat16", 'scaler = torch.amp.GradScaler("cuda")')
     assert found(EACH, text=swapped) == []
-    assert found(EACH, text=PROGRAM.replace("import torch\n", "import torch\nimport peft\n", 1)) == []
+    imported = PROGRAM.replace("import torch\n", "import torch\nfrom peft import LoraConfig\n", 1)
+    assert found(EACH, text=imported) == ["certain"]
+    assert found(EACH, text=imported.replace("Net(cfg)", "Net(cfg, adapter=LoraConfig(r=8))")) == []
+    assert found(EACH, text=imported.replace("Net(cfg)", "Net(cfg); settings = LoraConfig(r=8)")) == ["certain"]
 
 
 RETURNED = """\

@@ -83,6 +83,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import also_as
 from amplint.model.calls.external_calls import MAKES_SCHEDULER
 from amplint.model.inference.formulas import FALSE, both, possible
@@ -95,6 +96,7 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.frozen_models import wholly_frozen
+from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.default_values import number_or_default
 from amplint.rules.shared.enabled_flags import comes_before
@@ -152,6 +154,8 @@ _LEAST = {"float16": "0.05 %", "bfloat16": "0.4 %"}
 _ROUNDED_AWAY = 512
 # Methods of a tensor that give another one.
 _COPY = ("float", "double", "to", "clone", "type")
+# The method of nanoGPT's model, and of its many descendants, that makes an AdamW.
+_OF_NANOGPT = "configure_optimizers"
 _PARAMETERS = ("parameters", "named_parameters")
 # What is less is 0 in float16.
 _LEAST_FLOAT16 = 2.0**-25
@@ -176,7 +180,7 @@ def check(module: Module) -> Iterator[Finding]:
             continue  # it raises, as AMP208 says
         step = _step(module, model, stepped)
         if step is not None:
-            yield _finding(module, model, made[0] if made else None, step)
+            yield _finding(module, model, made[0] if made else _made_by_function(module, model), step)
 
 
 def _of_lightning(module: Module) -> Iterator[Finding]:
@@ -251,6 +255,26 @@ def _made(module: Module, model: HalfModel) -> list[tuple[ir.Call, set[str]]]:
     return [(call, also_returned(module, call, keys)) for call, keys in made if keys]
 
 
+def _made_by_function(module: Module, model: HalfModel) -> tuple[ir.Call, set[str]] | None:
+    """The call of a function or method that gives an optimizer like Adam for a model, and the optimizer's key."""
+    for statement in near_kept(module, model.given).statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        keys = {*objects(module).assigned_to(value)} & model.given if isinstance(value, ir.Call) else set[str]()
+        if isinstance(value, ir.Call) and keys and _is_adaptive(module, value):
+            return value, keys
+    return None
+
+
+def _optimizers_made_by(module: Module, call: ir.Call) -> list[ir.Call]:
+    """The calls that create optimizers of torch in the function that a call runs, or the only one of that name."""
+    function = module.once(CallGraph).run_by(call)
+    if function is None and isinstance(call.func, ir.Attribute):
+        alike = [each for each in module.functions if each.name == call.func.attr]
+        function = alike[0] if len(alike) == 1 else None
+    made = ir.calls_below(function.body) if function is not None else ()
+    return [each for each in made if any(name.startswith("torch.optim.") for name in module.names.of(each.func))]
+
+
 def _copies(module: Module, params: ir.Value | None, depth: int = 4) -> bool:
     """Whether what an optimizer gets may be copies of parameters: `[each.detach().float() for each in ...]`."""
     values = list(ir.walk_values(params)) if params is not None else []
@@ -286,7 +310,7 @@ def _step(module: Module, model: HalfModel, optimizers: Collection[str]) -> ir.C
 def _finding(module: Module, model: HalfModel, optimizer: tuple[ir.Call, set[str]] | None, step: ir.Call) -> Finding:
     """The finding of a cast; `optimizer`: what creates it, and its keys; `step` is the one that trains."""
     made, keys = optimizer if optimizer is not None else (None, set[str]())
-    doubtful = model.doubtful or model.adapts or _is_prepared(module, keys)
+    doubtful = not model.owned or model.doubtful or model.adapts or _is_prepared(module, keys)
     is_sure = made is not None and model.cast.dtype == model.dtype and not doubtful
     lowered = model.dtype == "bfloat16" and _is_lowered(module, keys)
     consequence, confidence, advice = _consequence(module, model.dtype, made, is_sure=is_sure, lowered=lowered)
@@ -367,8 +391,11 @@ def _rounded_away(rate: float, name: str) -> str:
 
 
 def _rate(made: ir.Call) -> ir.Value | None:
-    """The learning rate that an optimizer is given."""
-    return made.keyword("lr") or (made.positional[1] if len(made.positional) > 1 else None)
+    """The learning rate that an optimizer is given, or a function that makes one."""
+    for name in ("lr", "learning_rate"):
+        if (given := made.keyword(name)) is not None:
+            return given
+    return made.positional[1] if len(made.positional) > 1 else None
 
 
 def _schedules(module: Module, call: ir.Call) -> bool:
@@ -381,8 +408,11 @@ def _schedules(module: Module, call: ir.Call) -> bool:
 
 def _is_adaptive(module: Module, made: ir.Call) -> bool:
     """Whether a call creates an optimizer like Adam, whatever the code calls the class."""
+    inner = _optimizers_made_by(module, made)
+    if inner:
+        return all(_is_adaptive(module, each) for each in inner if not _schedules(module, each))
     names = module.names.of(made.func) or {ir.last_name(made.func)}
-    return all(_ADAPTIVE.search(each) for each in names)
+    return all(_ADAPTIVE.search(each) for each in names) or ir.last_name(made.func) == _OF_NANOGPT
 
 
 def _loses_eps(module: Module, made: ir.Call) -> bool:

@@ -12,7 +12,7 @@ from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
-from amplint.model.syntax.text_scan import code_of, without_sentences
+from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import casts
 from amplint.rules.shared.default_values import holds_by_default
@@ -35,9 +35,22 @@ def names_adapters(text: str) -> bool:
 
 
 def adapts(module: Module) -> bool:
-    """Whether the code of a file, or what it takes from others, says that adapters are trained."""
-    own, *others = module.texts
-    return any(map(_ADAPTS.search, (without_sentences(own), *map(code_of, others))))
+    """Whether a file calls something that by its name adds, loads or saves adapters, or gets them, or the code that it
+    takes from others speaks of them. A configuration of adapters that nothing gets adds none.
+    """
+    _, *others = module.texts
+    if any(map(_ADAPTS.search, map(code_of, others))):
+        return True
+    return any(map(_handles_adapters, module.own.near(_OF_ADAPTERS).calls))
+
+
+def _handles_adapters(call: ir.Call) -> bool:
+    """Whether a call's name is one of adapters, or that of an argument, unless it gives none."""
+    name = ir.last_name(call.func)
+    if _OF_ADAPTERS.search(name):
+        return not name.endswith("Config")
+    given = [arg.value for arg in call.args if arg.keyword is not None and _OF_ADAPTERS.search(arg.keyword)]
+    return any(not isinstance(each, ir.Constant) or bool(each.value) for each in given)
 
 
 def by_choice(module: Module, models: frozenset[str], cast: Formula) -> bool:

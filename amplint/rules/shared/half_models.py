@@ -457,7 +457,8 @@ def _casts_of_parameters(module: Module) -> list[ir.Statement]:
         # `param.float()` in a loop over parameters, `cast_training_params(model, torch.float32)`
         elif isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
             call = statement.value
-            if _CASTS.search(ir.last_name(call.func)) or (
+            is_torchs = any(name.startswith("torch.") for name in module.names.of(call.func))  # a setting of torch
+            if (_CASTS.search(ir.last_name(call.func)) and not is_torchs) or (
                 loops_round(statement) and cast_to(module, call) in ("float32", "float64")
             ):
                 found.append(statement)
