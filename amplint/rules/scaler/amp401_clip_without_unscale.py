@@ -16,6 +16,9 @@ Also finds these, even if amplint doesn't see the backward pass:
   before any `unscale_`. The file has to scale its losses, or the object that registers the hook has to keep a scaler.
   The finding is only *likely*.
 
+With NVIDIA's apex, also finds a clip inside the `with` of `amp.scale_loss`, at whose end the gradients are unscaled,
+and a clip of the model's own parameters with opt_level "O2", where the optimizer steps float32 copies.
+
 amplint reports nothing:
 
 - if the scaler or the optimizer is passed to a function that amplint can't see;
@@ -96,6 +99,7 @@ from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
+from amplint.rules.shared.apex_scales import ApexClip, scaled_clips
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
 from amplint.rules.shared.scaler_order import Misuse, misuses, running, stepping, when
@@ -119,6 +123,7 @@ rule = Rule(
         "register_hook & cl & Scaler",
         "grad_hook & norm & Scaler",
         "register_hook & norm & Scaler",
+        "clip_grad & scale_loss",
     ),
     shown_by=("gradient", "update", "skips"),
 )
@@ -157,6 +162,27 @@ def check(module: Module) -> Iterator[Finding]:
             )
     for hook in clipping_hooks(module):
         yield _of_hook(module, hook)
+    done = set[int]()
+    for found in scaled_clips(module):
+        if found.clip.id not in done:
+            done.add(found.clip.id)
+            yield _of_apex(module, found)
+
+
+def _of_apex(module: Module, found: ApexClip) -> Finding:
+    if found.made is None:
+        message = (
+            "gradients are clipped inside `amp.scale_loss`, where they are still multiplied by the loss scale; clip "
+            "after the `with`"
+        )
+    else:
+        message = (
+            f"with opt_level O2 ({module.line(found.made)}) the optimizer steps float32 copies of the parameters: this "
+            "clip has no effect; clip `amp.master_params(optimizer)`"
+        )
+    return rule.finding(
+        module.span(found.clip), message, withheld="amplint doesn't change code of apex; torch has AMP itself"
+    )
 
 
 def _of_hook(module: Module, hook: ClippingHook) -> Finding:
