@@ -42,6 +42,28 @@ def test_optimizer_that_is_not_prepared(precision: str) -> None:
     assert found(*_STEP, prepared="model, loader", precision=precision) == [("AMP402", 14)]
 
 
+_CHOICE = """\
+    optimizer_class = torch.optim.AdamW
+    if half:
+        import bitsandbytes
+        optimizer_class = bitsandbytes.optim.AdamW8bit
+    groups = [{"params": part} for part in model.parts(half)]
+    optimizer = optimizer_class(groups, lr=1e-4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "codes"), [("", ["AMP402"]), ("other = torch.optim.SGD(model.head.parameters())", [])]
+)
+def test_optimizer_of_a_class_that_is_chosen(more: str, codes: list[str]) -> None:
+    """What it has can't be told; as the only one it trains the model."""
+    text = _LOOP.replace("PRECISION", _FP16).replace("PREPARED", "model, loader")
+    made = "    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)\n"
+    assert made in text
+    text = text.replace(made, f"{_CHOICE}    {more}\n").replace("STEP", "\n        ".join(_STEP))
+    assert [each.code for each in check(text) if each.code == "AMP402"] == codes
+
+
 def test_prepared_optimizer() -> None:
     assert found(*_STEP) == []
     assert found(*_STEP, prepared="model, loader", precision=_BF16) == []

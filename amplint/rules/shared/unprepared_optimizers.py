@@ -19,6 +19,7 @@ from amplint.model.usage.accelerators import accelerators
 if TYPE_CHECKING:
     from amplint.model import Module
 
+_OPTIMIZERS = ("torch.optim.", "bitsandbytes.optim.")
 _PREPARES = re.compile(r"\.prepare(_model|_optimizer)?\(")
 
 
@@ -63,13 +64,16 @@ def _prepared(module: Module) -> set[str] | None:
 def _step_after(module: Module, backward: ir.Call, prepared: set[str]) -> ir.Call | None:
     """The first step after a call, in its function, of one of torch's optimizers that isn't prepared.
 
-    Where models are prepared, of one that owns the parameters of one of them.
+    Where models are prepared, of one that owns the parameters of one of them, as far as that can be told.
     """
     for call, optimizer in steps_after(module, backward):
         event, key = events(module).of(call), objects(module).key(optimizer)
         if event is None or event.kind != "optimizer_step" or key is None or key in prepared:
             continue
-        if _is_torchs(module, optimizer) and (not prepared or objects(module).owns.get(key, set()) & prepared):
+        owned = objects(module).owns.get(key, set())
+        # Where it can't be told what it has, it is the one that steps if it is the only one.
+        trains = owned & prepared if owned else len(objects(module).constructed) <= 1
+        if _is_torchs(module, optimizer) and (not prepared or trains):
             return call
     return None
 
@@ -87,7 +91,7 @@ def _is_torchs(module: Module, optimizer: ir.Value) -> bool:
     """Whether an optimizer is surely one that the file creates by a class of torch's."""
     made = [each.value for each in values_of(module, optimizer).leaves]
     return bool(made) and all(
-        isinstance(each, ir.Call) and all(name.startswith("torch.optim.") for name in module.names.of(each.func))
+        isinstance(each, ir.Call) and all(name.startswith(_OPTIMIZERS) for name in module.names.of(each.func))
         for each in made
     )
 
