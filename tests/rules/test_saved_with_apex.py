@@ -102,3 +102,42 @@ def test_what_another_file_trains_with_apex_is_not_saved_here(tmp_path: Path) ->
     file = tmp_path / "train.py"
     file.write_text(text, "utf-8")
     assert "AMP413" not in {each.code for each in check(text, str(file))}
+
+
+FUNCTIONS = """\
+import torch
+from apex import amp
+
+
+def load_checkpoint(path, model, optimizer):
+    kept = torch.load(path)
+    model.load_state_dict(kept["model"])
+    optimizer.load_state_dict(kept["optimizer"])
+    return model, optimizer
+
+
+def save_checkpoint(path, model, optim):
+    torch.save({"model": model.state_dict(), "optimizer": optim.state_dict()}, path)
+
+
+def main(args, loader):
+    model, other = torch.nn.Linear(2, 2).cuda(), torch.nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    second = torch.optim.SGD(other.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+    if args.resume:
+        load_checkpoint(args.resume, model, optimizer)
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        save_checkpoint("last.pt", model, SAVED)
+"""
+
+
+@pytest.mark.parametrize(("saved", "count"), [("optimizer", 1), ("second", 0)])
+def test_functions_that_save_and_load(saved: str, count: int) -> None:
+    """Their parameters have names of their own."""
+    assert sum(each.code == "AMP413" for each in check(FUNCTIONS.replace("SAVED", saved))) == count

@@ -388,12 +388,15 @@ def _saved_by_hand(module: Module) -> Iterator[State]:
     """The states of optimizers that the file saves in a checkpoint with a model's, and loads again."""
     known = objects(module)
     loaded = {
-        each.key
+        key
         for each in states(module, "load_state_dict")
         if (value := loaded_by(each.call)) and from_file(module, value) and not goes_back(module, each.call)
+        for key in also_as(module, each.key)
     }
     for each in states(module, "state_dict"):
-        if known.is_optimizer(each.of) is None or each.key not in loaded or not module.is_own(each.call):
+        if known.is_optimizer(each.of) is None or not module.is_own(each.call):
+            continue
+        if loaded.isdisjoint(also_as(module, each.key)):
             continue
         if is_saved(module, each.call) and _beside_a_model(module, each.call) and not _never_runs(module, each.call):
             yield each
