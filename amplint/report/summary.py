@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from amplint.base.about import SCHEMA_VERSION
+from amplint.base.findings import Finding
 from amplint.base.paths import is_document, visible
 from amplint.config.formats import SEVERITIES
 from amplint.registry import shows_of
@@ -63,7 +64,7 @@ def fixes(report: Report, done: str = "Fixed") -> str:
 
 
 def _what_next(report: Report) -> str:
-    """How many findings can be fixed and tried, with which commands; empty where none can."""
+    """How many findings can be fixed and checked, with which commands; empty where none can."""
     left = len(report.findings)
     fixable = sum(place.fixable for place in report.places())
     hidden = sum(place.hidden for place in report.places())
@@ -80,16 +81,19 @@ def _what_next(report: Report) -> str:
             f"the same command without `--verify` fixes {them}"
         )
     if not report.verified and (shown := _shown(report)):
-        which = f"{shown} of them" if shown != left else "it" if left == 1 else "them"
-        said.append(f"`amplint verify FILE` tries {which} on real tensors")
+        # Without the option `amplint verify` tries no unsafe fix, and judges the step as it is.
+        unsafe = any(each.is_fixable(unsafe=True) and not each.is_fixable(unsafe=False) for each in shown)
+        command = f"`amplint verify{' --unsafe-fixes' * unsafe} FILE`"
+        which = "the" if left == 1 else f"all {left}" if len(shown) == left else f"{len(shown)} of the {left}"
+        said.append(f"{command} checks {which} finding{'s' * (left > 1)} on real tensors")
     return f"{'[*] ' * bool(fixable)}{'; '.join(said)}.\n" if said else ""
 
 
-def _shown(report: Report) -> int:
-    """Of how many findings `amplint verify` may show something."""
+def _shown(report: Report) -> list[Finding]:
+    """The findings of which `amplint verify` may show something."""
     files = [result for result in report.results if result.filename != "-" and not is_document(result.filename)]
-    codes = Counter(finding.code for result in files for finding in result.findings)
-    return sum(times for code, times in codes.items() if (shows := shows_of(code)) and shows.how == "yes")
+    findings = [finding for result in files for finding in result.findings]
+    return [each for each in findings if (shows := shows_of(each.code)) and shows.how == "yes"]
 
 
 def diff_summary(report: Report) -> str:

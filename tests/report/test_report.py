@@ -305,15 +305,46 @@ def test_summary(findings: list[Fix | None], rest: dict[str, Any], expected: str
     assert summary(report("x", *(finding(0, 1, code="AMP101", fix=fix) for fix in findings), **rest)) == expected
 
 
-def test_summary_leads_to_the_proof_where_there_can_be_one() -> None:
-    one, other = finding(0, 1), finding(0, 1, fix=SAFE)
-    verify = "`amplint verify FILE` tries"
-    assert summary(report("x", one)) == f"Found 1 error.\n{verify} it on real tensors.\n"
-    assert summary(report("x", one, other)).endswith(f"[*] 1 fixable with `--fix`; {verify} them on real tensors.\n")
-    unseen = finding(0, 1, code="AMP101")
-    assert summary(report("x", one, unseen)).endswith(f"\n{verify} 1 of them on real tensors.\n")
-    assert "verify" not in summary(report("x", unseen))
-    assert "verify" not in summary(Report((Result("-", Source("-", "x"), (one,)),)))
+_UNSEEN = "AMP101"  # no run can show it
+
+
+@pytest.mark.parametrize(
+    ("findings", "said"),
+    [
+        ([("AMP401", None)], "`amplint verify FILE` checks the finding on real tensors."),
+        (
+            [("AMP401", None), ("AMP401", SAFE)],
+            "[*] 1 fixable with `--fix`; `amplint verify FILE` checks all 2 findings on real tensors.",
+        ),
+        ([("AMP401", None), (_UNSEEN, None)], "`amplint verify FILE` checks 1 of the 2 findings on real tensors."),
+        # Unsafe fixes are tried only where they are asked for.
+        (
+            [("AMP401", UNSAFE)],
+            "1 fixable with `--fix --unsafe-fixes`; "
+            "`amplint verify --unsafe-fixes FILE` checks the finding on real tensors.",
+        ),
+        (
+            [("AMP401", UNSAFE), ("AMP401", None), (_UNSEEN, None)],
+            "1 fixable with `--fix --unsafe-fixes`; "
+            "`amplint verify --unsafe-fixes FILE` checks 2 of the 3 findings on real tensors.",
+        ),
+        # The unsafe fix is of one that no run shows.
+        (
+            [("AMP401", SAFE), (_UNSEEN, UNSAFE)],
+            "[*] 1 fixable with `--fix`, 1 more with `--unsafe-fixes`; "
+            "`amplint verify FILE` checks 1 of the 2 findings on real tensors.",
+        ),
+        ([(_UNSEEN, SAFE)], "[*] 1 fixable with `--fix`."),
+        ([("AMP401", SHOWN)], "`amplint verify FILE` checks the finding on real tensors."),
+    ],
+)
+def test_summary_leads_to_the_proof_where_there_can_be_one(findings: list[tuple[str, Fix | None]], said: str) -> None:
+    found = (finding(0, 1, code=code, fix=fix) for code, fix in findings)
+    assert summary(report("x", *found)).splitlines()[1:] == [said]
+
+
+def test_summary_names_no_command_for_what_has_no_file() -> None:
+    assert "verify" not in summary(Report((Result("-", Source("-", "x"), (finding(0, 1),)),)))
 
 
 def test_diff_summary() -> None:
