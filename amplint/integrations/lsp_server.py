@@ -78,7 +78,10 @@ class Server(LanguageServer):
                 return await self.tried(uri)
             # Where that fails, nothing says that a fix is good.
             untested = [each._replace(fix=None) for each in document.findings]
+            shown = document.diagnostics()
             document.findings, document.untried = untested if findings is None else findings, None
+            if document.diagnostics() != shown:  # some now say why they have no fix
+                self._show_again(uri, document)
         return document
 
     def text(self, uri: str) -> TextDocument | None:
@@ -213,7 +216,10 @@ class Server(LanguageServer):
 
     async def _publish(self, uri: str, pause: float) -> None:
         await asyncio.sleep(pause)
-        document = await self.document(uri)
+        self._show(uri, await self.document(uri))
+
+    def _show(self, uri: str, document: Document | None) -> None:
+        """Publish what is found in a document."""
         text = self.text(uri)
         # What was found in a text that has changed since would be shown at the wrong lines.
         if document and text and document.version == text.version:
@@ -224,11 +230,22 @@ class Server(LanguageServer):
     def lint_all(self) -> None:
         """Lint all open documents anew: what they import, or their configuration, has changed."""
         self._known.clear()
+        self._refresh()
+        for uri in self.workspace.text_documents:
+            self.lint(uri)
+
+    def _show_again(self, uri: str, document: Document) -> None:
+        """Have the editor show what is known of a document by now."""
+        if self._pulls:
+            self._refresh()
+        else:
+            self._show(uri, document)
+
+    def _refresh(self) -> None:
+        """Have an editor that pulls ask once more, if it can."""
         workspace = self.client_capabilities.workspace
         if self._pulls and workspace and workspace.diagnostics and workspace.diagnostics.refresh_support:
             self.workspace_diagnostic_refresh(None)
-        for uri in self.workspace.text_documents:
-            self.lint(uri)
 
     def holds(self, uri: str) -> None:
         """Let what the editor holds of a file count for those that import it; once it is closed, the disk."""
@@ -306,7 +323,7 @@ def make() -> Server:
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
-        document = await ls.document(params.text_document.uri)
+        document = await ls.tried(params.text_document.uri)
         return document.hover(params.position) if document else None
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(KINDS, resolve_provider=True))

@@ -16,9 +16,11 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from amplint import check
+from amplint.base.about import rule_url
 from amplint.integrations.lsp_documents import Document
 from amplint.integrations.lsp_server import PAUSE
 from amplint.sources.source import Source
+from tests import ROOT
 from tests.conftest import LEGACY, MODERN, UNSAFE
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -419,6 +421,71 @@ class TestActions:
             assert applied(text, edits_in(action)) == MODERN + UNSAFE.partition("\n")[2]
 
         session(project({"pyproject.toml": "[tool.amplint]\nunsafe-fixes = true\n"}), work)
+
+
+# No fix, for a reason that the rule gives.
+REFUSED = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", type=bool)
+"""
+WHY = "no fix: command lines such as `--amp True` have to change too"
+# No fix, for a reason that only the trial of the fix gives.
+FAILS_TRIAL = (ROOT / "fixtures/AMP404_missing_update/step_method_called_for_each_name/bad.py").read_text()
+BY_HAND = (ROOT / "fixtures/AMP105_apex_amp/imported/bad.py").read_text()
+
+
+class TestWhyThereIsNoFix:
+    def test_the_diagnostic_says_it(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            (found,) = await editor.diagnostics(editor.open("train.py", REFUSED))
+            assert found.message.splitlines()[1:] == [WHY]
+            (other,) = await editor.diagnostics(editor.open("legacy.py", LEGACY))
+            assert "\n" not in other.message
+
+        session(project({}), work)
+
+    @pytest.mark.parametrize("pulls", [False, True])
+    def test_it_is_shown_once_a_trial_has_given_it(self, project: Write, pulls: bool) -> None:
+        why = "no fix: the fixed code would be reported as AMP410"
+
+        async def shown(editor: Editor, uri: str) -> list[types.Diagnostic]:
+            if not pulls:
+                return await editor.diagnostics(uri)
+            report = await editor.pull(uri)
+            assert isinstance(report, types.RelatedFullDocumentDiagnosticReport)
+            return list(report.items)
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", FAILS_TRIAL)
+            (found,) = await shown(editor, uri)
+            assert why not in found.message
+            await editor.actions(uri, (found.range.start.line, found.range.start.character))
+            await editor.until(lambda: editor.refreshed if pulls else len(editor.published[uri]) == 2)
+            (found,) = await shown(editor, uri)
+            assert found.message.splitlines()[1:] == [why]
+
+        session(project({}), work, pulls=pulls)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(LEGACY, "Fix: Replace with"), (UNSAFE, "(may change behaviour)"), (REFUSED, WHY), (BY_HAND, "by hand: ")],
+)
+def test_hover_begins_with_what_is_wrong_and_what_to_do(text: str, said: str) -> None:
+    (finding,) = check(text)
+    document = Document(Source("train.py", text), [finding], 1, "utf-8")
+    shown = document.hover(document.position(finding.start))
+    assert shown
+    assert isinstance(shown.contents, types.MarkupContent)
+    wrong, what_to_do, line, title, why, *_ = shown.contents.value.split("\n\n")
+    assert wrong == finding.said
+    assert said in what_to_do
+    assert (line, title) == ("---", f"# {finding.name} ({finding.code})")
+    assert why.startswith("## Why is this bad?\n")
+    assert "## Proof" not in shown.contents.value
+    assert shown.contents.value.endswith(f"[More]({rule_url(finding.code)})")
 
 
 def test_hover_shows_the_rule(project: Write) -> None:

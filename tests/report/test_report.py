@@ -22,6 +22,7 @@ from amplint.report.formats.diff import painted
 from amplint.report.summary import diff_summary, statistics, summary
 from amplint.report.text import linked
 from amplint.sources.source import Source
+from tests import ROOT
 from tests.conftest import LEGACY, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -165,7 +166,8 @@ def shape(value: object) -> object:
 
 def without_version(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     """JSON without what ruff's doesn't have."""
-    return [{key: value for key, value in each.items() if key not in ("schema_version", "confidence")} for each in rows]
+    ours = ("schema_version", "confidence", "unconfirmed", "withheld")
+    return [{key: value for key, value in each.items() if key not in ours} for each in rows]
 
 
 def test_json_has_all_that_ruff_prints(project: Write, amplint: Run) -> None:
@@ -232,13 +234,34 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "noqa_row": 3,
         "schema_version": 1,
         "severity": "error",
+        "unconfirmed": None,
         "url": "https://amplint.github.io/amplint/rules/AMP401/",
+        "withheld": None,
     }
 
 
 def test_json_advice_has_no_edits() -> None:
     (one,) = json.loads(render("json", report("x", finding(0, 1, fix=ADVICE))))
     assert one["fix"] == {"applicability": "display", "message": "Do it", "edits": []}
+
+
+REFUSALS = {"withheld": "the fix would replace a comment", "unconfirmed": "no training step contains this code"}
+
+
+@pytest.mark.parametrize("given", [{}, *({key: why} for key, why in REFUSALS.items())], ids=str)
+def test_programs_are_told_why_there_is_no_fix(given: dict[str, str]) -> None:
+    made = report("x", finding(0, 1, **given))
+    (one,) = json.loads(render("json", made))
+    assert {key: one[key] for key in REFUSALS} == {**dict.fromkeys(REFUSALS), **given}
+    (result,) = json.loads(render("sarif", made))["runs"][0]["results"]
+    assert result["properties"] == {"confidence": "certain", **given}
+
+
+def test_the_keys_of_json_are_documented() -> None:
+    (one,) = json.loads(render("json", report("x", finding(0, 1))))
+    section = (ROOT / "docs/linting.md").read_text().partition("### JSON")[2].partition("\n## ")[0]
+    listed = [each for line in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE) for each in re.findall("`(.+?)`", line)]
+    assert sorted(listed) == sorted(one)
 
 
 def test_json_stdin_keeps_its_dash() -> None:

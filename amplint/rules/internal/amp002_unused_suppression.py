@@ -36,9 +36,9 @@ To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP0
 
 ## Fix safety
 Safe: only comments change. The fix removes the codes that silence nothing. If no code is left, the fix removes the
-whole comment with its reason, and the line if nothing else is on it. In a `noqa` it replaces names by their codes;
-findings of other rules on the statement are reported then. If the fix removes an `off`, it also removes the
-`on` that ends only this `off`. Other comments on the line (`# type: ignore`) and codes of other tools stay.
+whole comment with its reason, and the line if nothing else is on it. If the fix removes an `off`, it also removes the
+`on` that ends only this `off`. Other comments on the line (`# type: ignore`) and codes of other tools stay. In a `noqa`
+the fix replaces names by their codes; findings of other rules on the statement are reported then.
 
 flake8 handles `noqa` itself; amplint reports unused codes under flake8 too.
 
