@@ -27,10 +27,10 @@ from amplint.sources.source import Source
 if TYPE_CHECKING:
     from amplint.base.findings import Finding
 
-    Path = str | os.PathLike[str]
+    StrPath = str | os.PathLike[str]
 
 
-def check(source: str | bytes, filename: Path = "<string>", settings: Settings | None = None) -> list[Finding]:
+def check(source: str | bytes, filename: StrPath = "<string>", settings: Settings | None = None) -> list[Finding]:
     r"""Return the findings in a program, or in a notebook if `filename` says so, in the order of the text.
 
     `source` is the text, or the bytes of the file, decoded by Python's rules. If the file `filename` exists, imports
@@ -84,14 +84,14 @@ def draft(source: str, filename: str, settings: Settings) -> tuple[list[Finding]
 
 @overload
 def fix(
-    source: str, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+    source: str, filename: StrPath = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
 ) -> str: ...
 @overload
 def fix(
-    source: bytes, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+    source: bytes, filename: StrPath = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
 ) -> bytes: ...
 def fix(
-    source: str | bytes, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+    source: str | bytes, filename: StrPath = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
 ) -> str | bytes:
     r"""Return a program, or a notebook, with the fixes applied. Text that can't be fixed is returned unchanged.
 
@@ -149,7 +149,7 @@ def make_settings(
 
 
 def settings_for(
-    path: Path,
+    path: StrPath,
     *,
     select: Iterable[str] | None = None,
     extend_select: Iterable[str] | None = None,

@@ -90,7 +90,8 @@ def check_parser() -> Parser:
         "Find misuse of PyTorch automatic mixed precision (AMP), and fix it.\n\n"
         f"commands (`amplint COMMAND --help` says more):\n{commands}",
         usage="amplint [check] [options] [path ...]\n       amplint COMMAND ...",
-        epilog="Exit codes: 0 no findings (with --fix: none are left); 1 findings; 2 an error.",
+        epilog="Exit codes: 0 no findings (with --fix: none are left; with --diff: nothing to fix);\n"
+        "1 findings; 2 an error.",
         examples=_EXAMPLES,
     )
     add = parser.add_argument

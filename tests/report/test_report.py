@@ -260,7 +260,9 @@ def test_programs_are_told_why_there_is_no_fix(given: dict[str, str]) -> None:
 def test_the_keys_of_json_are_documented() -> None:
     (one,) = json.loads(render("json", report("x", finding(0, 1))))
     section = (ROOT / "docs/linting.md").read_text().partition("### JSON")[2].partition("\n## ")[0]
-    listed = [each for line in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE) for each in re.findall("`(.+?)`", line)]
+    listed = [
+        each for line in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE) for each in re.findall("`(.+?)`", line)
+    ]
     assert sorted(listed) == sorted(one)
 
 

@@ -8,8 +8,8 @@ Finds:
 - `# amplint: off[AMP4]`, if the comment silences no finding and prevents no fix;
 - `# amplint: on`, if nothing is off;
 - `# amplint: off` and `# amplint: on` after code on the same line, where they have no effect;
-- `# noqa: clip-without-unscale`, with a rule's name, or nearly that, in place of a code. `noqa` takes only codes: without
-  one it silences all rules, for amplint as for flake8. (ruff refuses such a comment, and silences nothing.)
+- `# noqa: clip-without-unscale`, with a rule's name, or nearly that, in place of a code. `noqa` takes only codes:
+  without one it silences all rules, for amplint as for flake8. (ruff ignores such a comment.)
 
 A prefix such as `AMP4` means all rules that begin with `AMP4`. `# amplint: off` without codes means all rules that are
 on by default. A code is reported only if all rules that the code means ran on the file.

@@ -240,8 +240,8 @@ def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:
     `paths` (for all conditions that were run what is wrong under them), `numbers` where it is right, and the `dtypes`
     of its losses. `findings` have `code`, `row`, `message`, `fixed`, `shown` (null: no run can, or none of this step)
     and `untried` (its fix is unsafe, and was not asked for). `only_run`: observables that show something which no
-    finding is about. `runs`, `seconds`, and `notes`: what was run, as line, text, and what it was replaced by. `cells` of a notebook have the line with which each starts, and
-    its number: lines are counted through all of them.
+    finding is about. `runs`, `seconds`, and `notes`: what was run, as line, text, and what it was replaced by. `cells`
+    of a notebook have the line with which each starts, and its number: lines are counted through all of them.
     """
     return [finite(_object(row)) for row in rows]
 
