@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.base.paths import LARGEST_CONFIG, absolute, contents, parents, shown
 from amplint.base.project_root import Project, Start, project_of, top_of
-from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC
+from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC, ENVIRONMENT
 from amplint.config.formats import SEVERITIES
 from amplint.config.selection import Selection, SettingsError, codes_of, enabled_codes, fixable_codes, notices
 from amplint.registry import all_rules
@@ -204,7 +204,11 @@ class Resolver:
         """Whether a walk of the directory `root` leaves out a file or directory, or one that it is in (absolute)."""
         above = root.rstrip(os.sep) + os.sep
         walked = [each for each in (path, *parents(path)) if each.startswith(above) and each != above]
-        return any(self.walking(os.path.dirname(each)).excludes(each, os.path.basename(each)) for each in walked)
+        return any(
+            self.walking(os.path.dirname(each)).excludes(each, os.path.basename(each))
+            or os.path.isfile(os.path.join(each, ENVIRONMENT))
+            for each in walked
+        )
 
     def refuses(self, path: str) -> bool:
         """Whether a file or directory (absolute) is left out though it is named: `force-exclude` says so.

@@ -145,6 +145,7 @@ def statistics(report: Report, output_format: str) -> str:
     """How often each rule was broken, the most frequent first."""
     counts = Counter((finding.code, finding.name) for finding in report.findings)
     fixable = Counter(place.finding.code for place in report.places() if place.fixable)
+    hidden = Counter(place.finding.code for place in report.places() if place.hidden)
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if output_format.startswith("json"):
         import json  # noqa: PLC0415 - the text output has no use for it
@@ -156,6 +157,7 @@ def statistics(report: Report, output_format: str) -> str:
                 "count": count,
                 "fixable": fixable[code] == count,
                 "fixable_count": fixable[code],
+                "unsafe_fixable_count": hidden[code],
                 "schema_version": SCHEMA_VERSION,
             }
             for (code, name), count in rows
@@ -167,5 +169,13 @@ def statistics(report: Report, output_format: str) -> str:
     text = ""
     for (code, name), count in rows:
         share = "[*] " if fixable[code] == count else "[-] " if fixable[code] else "[ ] "
-        text += f"{count:>{width}}\t{code}\t{share if fixable else ''}{name}\n"
+        said = _share(count, fixable[code], hidden[code])
+        text += f"{count:>{width}}\t{code}\t{share if fixable else ''}{name}{f' ({said})' if said else ''}\n"
     return text
+
+
+def _share(count: int, fixable: int, hidden: int) -> str:
+    """How many of a rule's findings can be fixed, where that is neither none nor all of them."""
+    some = f"{fixable} fixable" if 0 < fixable < count else ""
+    unsafe = f"{hidden} {'more' if fixable else 'fixable'} with `--unsafe-fixes`" if hidden else ""
+    return ", ".join(filter(None, (some, unsafe)))

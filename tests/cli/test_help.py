@@ -57,6 +57,15 @@ def test_each_example_is_one(name: str, example: str) -> None:
     PARSERS[name]().parse_intermixed_args(words)
 
 
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_help_is_a_command(project: Write, amplint: Run, name: str | None) -> None:
+    project({})
+    named = [] if name is None else [name]
+    ran = amplint("help", *named)
+    assert ran == amplint(*named, "--help")
+    assert ran.code == 0
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "said"),
@@ -64,6 +73,8 @@ class TestMistakes:
             (["chekc"], "chekc: no such file or directory; did you mean `amplint check`?"),
             (["--quiet", "rule"], "rule: no such file or directory; a command comes first: `amplint rule ...`"),
             (["nothing"], "nothing: no such file or directory"),
+            (["doctor", "--help"], "doctor: no such command; `amplint --help` lists all"),
+            (["help", "vrify"], "vrify: no such command; did you mean `amplint verify`?"),
             (["--ignroe=AMP4"], "unknown option --ignroe; did you mean --ignore?"),
             (["--xyzzy"], "unknown option --xyzzy; `amplint --help` lists all"),
             (["config", "--selct", "AMP4"], "unknown option --selct; did you mean --select?"),

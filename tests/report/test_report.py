@@ -166,7 +166,7 @@ def shape(value: object) -> object:
 
 def without_version(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     """JSON without what ruff's doesn't have."""
-    ours = ("schema_version", "confidence", "unconfirmed", "withheld")
+    ours = ("schema_version", "confidence", "unconfirmed", "withheld", "unsafe_fixable_count")
     return [{key: value for key, value in each.items() if key not in ours} for each in rows]
 
 
@@ -273,12 +273,17 @@ def test_json_stdin_keeps_its_dash() -> None:
 
 def test_statistics() -> None:
     many = [finding(0, 1, fix=SAFE if number % 2 else UNSAFE) for number in range(10)]
-    few = [finding(0, 1, code=code, fix=fix) for code, fix in (("AMP102", SAFE), ("AMP101", None))]
+    few = [
+        finding(0, 1, code=code, fix=fix)
+        for code, fix in (("AMP102", SAFE), ("AMP101", None), ("AMP103", UNSAFE), ("AMP104", SAFE), ("AMP104", None))
+    ]
     made = report("x", *few, *many)
     assert statistics(made, "concise").splitlines() == [
-        "10\tAMP401\t[-] clip-without-unscale",
+        "10\tAMP401\t[-] clip-without-unscale (5 fixable, 5 more with `--unsafe-fixes`)",
+        " 2\tAMP104\t[-] clip-without-unscale (1 fixable)",
         " 1\tAMP101\t[ ] clip-without-unscale",
         " 1\tAMP102\t[*] clip-without-unscale",
+        " 1\tAMP103\t[ ] clip-without-unscale (1 fixable with `--unsafe-fixes`)",
     ]
     first = json.loads(statistics(made, "json"))[0]
     assert first == {
@@ -287,10 +292,14 @@ def test_statistics() -> None:
         "count": 10,
         "fixable": False,
         "fixable_count": 5,
+        "unsafe_fixable_count": 5,
         "schema_version": 1,
     }
     # Without anything to fix there is no column for it.
     assert statistics(report("x", few[1]), "full") == "1\tAMP101\tclip-without-unscale\n"
+    assert statistics(report("x", few[2]), "full") == (
+        "1\tAMP103\tclip-without-unscale (1 fixable with `--unsafe-fixes`)\n"
+    )
     assert statistics(report("x"), "full") == ""
 
 
