@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 from amplint.base.paths import TooLargeError, look_again
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides, Resolver, Settings
-from amplint.engine.file import check_bytes, check_text, draft_text, fix_bytes, fix_text
+from amplint.engine.file import Wanted, check_bytes, check_text, draft_text, fix_bytes, fix_text
 from amplint.engine.reading import failure
 from amplint.engine.result import Result
 from amplint.registry import known
@@ -112,6 +112,15 @@ def fix(
         if isinstance(source, bytes):
             return fix_bytes(source, name, settings, unsafe=unsafe).data
         return fix_text(source, name, settings, unsafe=unsafe)
+    except TooLargeError:
+        return source
+
+
+def fix_safely(source: str, filename: str, settings: Settings, wanted: Wanted | None) -> str:
+    """What `fix` returns with safe fixes only, whatever the settings say; with `wanted` of the findings it gives."""
+    look_again()
+    try:
+        return fix_text(source, filename, settings, unsafe=False, wanted=wanted)
     except TooLargeError:
         return source
 

@@ -113,8 +113,9 @@ def check_parser() -> Parser:
         help="write a `# noqa` comment into each line with findings; with --diff, only show the comments",
     )
     old.add_argument("--baseline", metavar="FILE", help="don't report or fix the findings recorded in FILE")
+    old.add_argument("--no-baseline", action="store_true", help="report the findings of the configured baseline, too")
     old.add_argument(
-        "--write-baseline", action="store_true", help="with --baseline: record the current findings in FILE"
+        "--write-baseline", action="store_true", help="record the current findings in the file of the baseline"
     )
     settings = add_settings(parser)
     settings.add_argument(

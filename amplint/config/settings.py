@@ -49,6 +49,7 @@ class Settings(NamedTuple):
     suspicions: bool = False
     start: Start = Start()
     cache_dir: str | None = None  # absolute; None: in the project's folder
+    baseline: str | None = None  # absolute
 
     def project(self, filename: str) -> Project:
         """The project of a file, which need not exist."""
@@ -282,7 +283,11 @@ class Resolver:
         src, folder = said.get("src", (None, ""))
         preview = bool(value("preview"))
         selections = [_selection(each.said, "select", "ignore") for each in layers]
-        cache_dir, cache_above = said.get("cache-dir", (None, ""))
+
+        def path(key: str) -> str | None:
+            name, above = said.get(key, (None, ""))
+            return None if name is None else absolute(os.path.join(above, name))
+
         settings = Settings(
             codes=enabled_codes([self.overrides.base, *selections], preview=preview),
             exclude=_excludes(layers),
@@ -303,7 +308,8 @@ class Resolver:
             docs=bool(value("docs")),
             suspicions=bool(value("suspicions")),
             start=self.overrides.start,
-            cache_dir=None if cache_dir is None else absolute(os.path.join(cache_above, cache_dir)),
+            cache_dir=path("cache-dir"),
+            baseline=path("baseline"),
         )
         self._note(layers, preview)
         return _Known(settings, tuple(ignores_of(layers)))

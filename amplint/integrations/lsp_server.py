@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -18,7 +18,9 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
 from amplint import __version__
-from amplint.api import draft, fix
+from amplint.adoption.baseline import Baseline, Known
+from amplint.api import draft, fix_safely
+from amplint.base.findings import Finding
 from amplint.base.interruption import Interrupted, go_on, until
 from amplint.base.paths import hold
 from amplint.config.keys import problem
@@ -42,6 +44,21 @@ _PULL = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnost
 
 class _OutdatedError(Exception):
     """A text has changed while something was found out about it."""
+
+
+class _Held(NamedTuple):
+    """What holds for a file: its settings, and what a baseline holds back of it."""
+
+    settings: Settings
+    known: Known | None
+
+    def draft(self, code: str, source: Source) -> tuple[list[Finding], Callable[[], list[Finding]]]:
+        """The findings that are new, before any fix was tried, and what gives them once they were."""
+        known = self.known
+        found, tried = draft(code, source.filename, self.settings)
+        if known is None:
+            return found, tried
+        return known.new(source, found), lambda: known.new(source, tried())
 
 
 class Server(LanguageServer):
@@ -93,11 +110,11 @@ class Server(LanguageServer):
     async def _analysed(self, text: TextDocument) -> Document:
         version, code = text.version, text.source
         source = with_commands(Source.from_text(code, _path(self, text)))
-        settings = self._settings(source.filename)
+        held = self._settings(source.filename)
         drafted = None
-        if settings is not None:
+        if held is not None:
             has_changed = self._has_changed(text.uri, version)
-            drafted = await self._in_worker(lambda: draft(code, source.filename, settings), has_changed)
+            drafted = await self._in_worker(lambda: held.draft(code, source), has_changed)
         findings, untried = drafted or ([], None)
         units = self.workspace.position_encoding or types.PositionEncodingKind.Utf16
         return Document(source, findings, version, str(getattr(units, "value", units)), untried)
@@ -114,11 +131,12 @@ class Server(LanguageServer):
     async def fixing(self, document: Document) -> list[types.TextEdit] | None:
         """The edits that make a document's safe fixes, and no others, whatever the settings say."""
         source = document.source
-        settings = self._settings(source.filename)
-        if settings is None:
+        held = self._settings(source.filename)
+        if held is None:
             return None
+        wanted = held.known.new if held.known else None
         return await self._in_worker(
-            lambda: document.edits_to(fix(source.text, source.filename, settings, unsafe=False))
+            lambda: document.edits_to(fix_safely(source.text, source.filename, held.settings, wanted))
         )
 
     async def _in_worker(self, work: Callable[[], T], is_over: Callable[[], bool] = lambda: False) -> T | None:
@@ -144,8 +162,8 @@ class Server(LanguageServer):
             self._say_once("", describe(error))
             return None
 
-    def _settings(self, path: str) -> Settings | None:
-        """The settings for a file; None where it is left out, or its configuration can't be read."""
+    def _settings(self, path: str) -> _Held | None:
+        """What holds for a file; None where it is left out, or its configuration or its baseline can't be read."""
         paths = [to_fs_path(each) for each in self.workspace.folders] or [self.workspace.root_path]
         folders = [each for each in paths if each]
         try:
@@ -153,13 +171,14 @@ class Server(LanguageServer):
             overrides = self._overrides._replace(directory=self.workspace.root_path, folders=tuple(folders))
             resolver = Resolver(overrides)
             settings = resolver.for_file(path)
+            known = Baseline(settings.baseline).known(path) if settings.baseline is not None else None
         except SettingsError as error:
             self._say_once(path, str(error))
             return None
         self._said.pop(path, None)
         root = max((each for each in folders if path.startswith(each + os.sep)), key=len, default=None)
         left_out = resolver.leaves_out(path, root or os.path.dirname(path)) or resolver.refuses(path)
-        return None if left_out else settings
+        return None if left_out else _Held(settings, known)
 
     def configure(self, said: object) -> None:
         """Take what the editor's own settings say: the keys of a configuration file, and `config`, which names one."""

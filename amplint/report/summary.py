@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from amplint.base.about import SCHEMA_VERSION
-from amplint.base.findings import Finding
 from amplint.base.paths import is_document, visible
 from amplint.config.formats import SEVERITIES
 from amplint.registry import shows_of
 from amplint.report import Report
+
+if TYPE_CHECKING:
+    from amplint.base.findings import Finding
 
 SUSPICION = "suspicion"
 

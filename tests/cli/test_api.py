@@ -354,7 +354,7 @@ class TestSettings:
             "required-version",
             "cache-dir",
         }
-        about_runs = {"output-format", "fix", "show-fixes", "exit-on"}
+        about_runs = {"output-format", "fix", "show-fixes", "exit-on", "baseline"}
         keywords = {each.replace("_", "-") for each in inspect.signature(amplint.make_settings).parameters}
         assert keywords == KEYS.keys() - about_files - about_runs
 

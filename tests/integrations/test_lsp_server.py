@@ -604,6 +604,35 @@ class TestConfiguration:
         session(root, work, options={"config": str(root / "other.toml")})
 
 
+class TestBaseline:
+    def test_what_it_holds_is_neither_shown_nor_fixed(self, project: Write, amplint: Any) -> None:
+        root = project({"amplint.toml": 'baseline = "amp.json"\n', "train.py": LEGACY})
+        assert amplint("--write-baseline").code == 0
+        second = LEGACY.removeprefix("import torch\n").replace("run", "again").replace("autocast()", "autocast(True)")
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            assert await editor.diagnostics(uri) == []
+            assert await editor.actions(uri) == []
+            assert await editor.hover(uri, 4, 12) is None
+            editor.change(uri, LEGACY + second, 2)
+            (found,) = await editor.diagnostics(uri, 2)
+            assert found.range.start.line == 9
+            (action,) = await editor.actions(uri, (0, 0), ["source.fixAll"])
+            fixed = applied(LEGACY + second, edits_in(action))
+            assert fixed == LEGACY + second.replace("cuda.amp.autocast(True)", 'amp.autocast("cuda", enabled=True)')
+
+        session(root, work)
+
+    def test_one_that_is_missing_is_said(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            assert await editor.diagnostics(editor.open("train.py", LEGACY)) == []
+            (message,) = await editor.until(lambda: editor.messages)
+            assert message.endswith("amp.json: no such file; --write-baseline creates it")
+
+        session(project({"amplint.toml": 'baseline = "amp.json"\n'}), work)
+
+
 def test_other_languages_are_left_alone(project: Write) -> None:
     async def work(editor: Editor) -> None:
         editor.open("a.md", LEGACY, "markdown")
