@@ -98,10 +98,6 @@ def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], b
 def _options(arguments: list[str]) -> argparse.Namespace:
     """The options, those that follow from others among them."""
     parser = check_parser()
-    first = next(iter(arguments), "")
-    if {"-h", "--help"} & {*arguments} and first.isalpha() and not os.path.lexists(first):
-        why = _command(first, arguments)
-        parser.error(f"{first}: no such command{f'; {why}' if why else '; `amplint --help` lists all'}")
     # What comes after it is a path, and not a reason.
     options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
     _check_paths(parser, options)

@@ -73,8 +73,6 @@ class TestMistakes:
             (["chekc"], "chekc: no such file or directory; did you mean `amplint check`?"),
             (["--quiet", "rule"], "rule: no such file or directory; a command comes first: `amplint rule ...`"),
             (["nothing"], "nothing: no such file or directory"),
-            (["doctor", "--help"], "doctor: no such command; `amplint --help` lists all"),
-            (["help", "vrify"], "vrify: no such command; did you mean `amplint verify`?"),
             (["--ignroe=AMP4"], "unknown option --ignroe; did you mean --ignore?"),
             (["--xyzzy"], "unknown option --xyzzy; `amplint --help` lists all"),
             (["config", "--selct", "AMP4"], "unknown option --selct; did you mean --select?"),

@@ -423,14 +423,20 @@ class TestActions:
         session(project({"pyproject.toml": "[tool.amplint]\nunsafe-fixes = true\n"}), work)
 
 
-# No fix, for a reason that the rule gives.
+# No fix, for a reason that needs no trial.
 REFUSED = """\
-import argparse
+from torch.cuda.amp import GradScaler, autocast
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--amp", type=bool)
+
+def f(x):
+    # amplint: off[AMP101]
+    with autocast():
+        return x
+
+
+scaler = GradScaler()
 """
-WHY = "no fix: command lines such as `--amp True` have to change too"
+WHY = "no fix: the fix would change lines where amplint is off"
 # No fix, for a reason that only the trial of the fix gives.
 FAILS_TRIAL = (ROOT / "fixtures/AMP404_missing_update/step_method_called_for_each_name/bad.py").read_text()
 BY_HAND = (ROOT / "fixtures/AMP105_apex_amp/imported/bad.py").read_text()
