@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from amplint.api import check, fix, make_settings, settings_for
-    from amplint.base.findings import Applicability, Edit, Finding, Fix, Location, Severity
+    from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Location, Severity
     from amplint.config.selection import SettingsError
     from amplint.config.settings import Settings
     from amplint.registry.rule import Rule
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "api": ("check", "fix", "make_settings", "settings_for"),
-    "base.findings": ("Applicability", "Edit", "Finding", "Fix", "Location", "Severity"),
+    "base.findings": ("Applicability", "Confidence", "Edit", "Finding", "Fix", "Location", "Severity"),
     "registry.rule": ("Rule",),
     "config.selection": ("SettingsError",),
     "config.settings": ("Settings",),
@@ -33,6 +33,7 @@ _HOME = {
 __all__ = [
     "Applicability",
     "CannotRun",
+    "Confidence",
     "Edit",
     "Finding",
     "Fix",

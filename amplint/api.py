@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, overload
 from amplint.base.paths import TooLargeError, look_again
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides, Resolver, Settings
-from amplint.engine.file import check_bytes, check_text, draft_text, fix_bytes, fix_text
+from amplint.engine.file import Wanted, check_bytes, check_text, draft_text, fix_bytes, fix_text
 from amplint.engine.reading import failure
 from amplint.engine.result import Result
 from amplint.registry import known
@@ -27,10 +27,10 @@ from amplint.sources.source import Source
 if TYPE_CHECKING:
     from amplint.base.findings import Finding
 
-    Path = str | os.PathLike[str]
+    StrPath = str | os.PathLike[str]
 
 
-def check(source: str | bytes, filename: Path = "<string>", settings: Settings | None = None) -> list[Finding]:
+def check(source: str | bytes, filename: StrPath = "<string>", settings: Settings | None = None) -> list[Finding]:
     r"""Return the findings in a program, or in a notebook if `filename` says so, in the order of the text.
 
     `source` is the text, or the bytes of the file, decoded by Python's rules. If the file `filename` exists, imports
@@ -84,14 +84,14 @@ def draft(source: str, filename: str, settings: Settings) -> tuple[list[Finding]
 
 @overload
 def fix(
-    source: str, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+    source: str, filename: StrPath = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
 ) -> str: ...
 @overload
 def fix(
-    source: bytes, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+    source: bytes, filename: StrPath = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
 ) -> bytes: ...
 def fix(
-    source: str | bytes, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+    source: str | bytes, filename: StrPath = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
 ) -> str | bytes:
     r"""Return a program, or a notebook, with the fixes applied. Text that can't be fixed is returned unchanged.
 
@@ -112,6 +112,15 @@ def fix(
         if isinstance(source, bytes):
             return fix_bytes(source, name, settings, unsafe=unsafe).data
         return fix_text(source, name, settings, unsafe=unsafe)
+    except TooLargeError:
+        return source
+
+
+def fix_safely(source: str, filename: str, settings: Settings, wanted: Wanted | None) -> str:
+    """What `fix` returns with safe fixes only, whatever the settings say; with `wanted` of the findings it gives."""
+    look_again()
+    try:
+        return fix_text(source, filename, settings, unsafe=False, wanted=wanted)
     except TooLargeError:
         return source
 
@@ -149,7 +158,7 @@ def make_settings(
 
 
 def settings_for(
-    path: Path,
+    path: StrPath,
     *,
     select: Iterable[str] | None = None,
     extend_select: Iterable[str] | None = None,

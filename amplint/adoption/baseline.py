@@ -117,8 +117,8 @@ class Baseline:
     ) -> Compared:
         """What a run over `files`, each with the rules of `codes`, has come to, without what is held back.
 
-        An entry is stale where its file was read and its rule ran. What was not looked at stays as it is, unless the
-        file is gone.
+        An entry is stale where its file was read and its rule ran, or where its file is gone. What was not looked at
+        stays as it is.
         """
         looked_at: set[str] = set()
         compared: list[Outcome] = []
@@ -136,7 +136,11 @@ class Baseline:
             stale += gone
             entries.update(known.entries.difference(gone), (each for each in now if each.code not in UNSUPPRESSIBLE))
             looked_at.add(known.path)
-        entries.update(*(self._entries[path] for path in self._entries.keys() - looked_at if self._is_there(path)))
+        for path in sorted(self._entries.keys() - looked_at):
+            if self._is_there(path):
+                entries.update(self._entries[path])
+            else:
+                stale += sorted(self._entries[path])
         return Compared(compared, held, stale, sorted(entries))
 
     def _is_there(self, path: str) -> bool:

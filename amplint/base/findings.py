@@ -131,6 +131,11 @@ class Finding(NamedTuple):
         """The message; if the finding is less than certain, its confidence comes first."""
         return self.message if self.confidence is Confidence.CERTAIN else f"{self.confidence.value}: {self.message}"
 
+    @property
+    def refusal(self) -> str | None:
+        """That there is no fix, and why, where the rule knows one that amplint doesn't offer."""
+        return f"no fix: {self.withheld}" if self.withheld else None
+
     def is_fixable(self, *, unsafe: bool) -> bool:
         """Whether `--fix` makes the fix; with `unsafe`, whether `--fix --unsafe-fixes` makes it."""
         if self.fix is None or not self.fix.edits:

@@ -22,7 +22,17 @@ from amplint.sources.source import Source, SourceError
 
 # Settings that decide which files are linted, how that is shown, and what a project is where nothing marks one, which
 # is among what was read.
-_OF_OTHERS = {"exclude", "force_exclude", "output_format", "cache_dir", "start", "fix", "show_fixes", "exit_on"}
+_OF_OTHERS = {
+    "exclude",
+    "force_exclude",
+    "output_format",
+    "cache_dir",
+    "start",
+    "fix",
+    "show_fixes",
+    "exit_on",
+    "baseline",
+}
 
 
 class Known(NamedTuple):

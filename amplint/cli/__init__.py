@@ -17,6 +17,8 @@ def main(argv: list[str] | None = None) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"amplint {__version__}")
         return 0
+    if arguments[:1] == ["help"]:  # `amplint help verify` is `amplint verify --help`
+        arguments = [*arguments[1:2], "--help"]
     if arguments[:1] == ["run"]:  # the program that it runs has the streams and its own way to end
         from amplint.cli.run import run_program  # noqa: PLC0415 - see above
 

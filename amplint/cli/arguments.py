@@ -92,7 +92,8 @@ def check_parser() -> Parser:
         "Find misuse of PyTorch automatic mixed precision (AMP), and fix it.\n\n"
         f"commands (`amplint COMMAND --help` says more):\n{commands}",
         usage="amplint [check] [options] [path ...]\n       amplint COMMAND ...",
-        epilog="Exit codes: 0 no findings (with --fix: none are left); 1 findings; 2 an error.",
+        epilog="Exit codes: 0 no findings (with --fix: none are left; with --diff: nothing to fix);\n"
+        "1 findings; 2 an error.",
         examples=_EXAMPLES,
     )
     add = parser.add_argument
@@ -114,8 +115,9 @@ def check_parser() -> Parser:
         help="write a `# noqa` comment into each line with findings; with --diff, only show the comments",
     )
     old.add_argument("--baseline", metavar="FILE", help="don't report or fix the findings recorded in FILE")
+    old.add_argument("--no-baseline", action="store_true", help="report the findings of the configured baseline, too")
     old.add_argument(
-        "--write-baseline", action="store_true", help="with --baseline: record the current findings in FILE"
+        "--write-baseline", action="store_true", help="record the current findings in the file of the baseline"
     )
     settings = add_settings(parser)
     settings.add_argument(

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from amplint.base.paths import LARGEST, absolute, visible
+from amplint.base.paths import LARGEST, absolute, shown, visible
 from amplint.base.project_root import CACHE, project_of, told
 from amplint.cli.arguments import COMMANDS, FAILED, INTERRUPTED, MEANT, check_parser, overrides, tell_notices, warn
 from amplint.config.formats import FOR_PEOPLE, SEVERITIES, STATISTICS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CLEAN, FOUND = 0, 1
 # Options that a configuration can set, too, and that are the same for all files: those of the current folder.
-_OF_A_RUN = ("output_format", "fix", "show_fixes", "exit_on")
+_OF_A_RUN = ("output_format", "fix", "show_fixes", "exit_on", "baseline")
 
 
 def fail(message: str) -> int:
@@ -114,8 +114,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         _check_reason(parser, options)
     if options.baseline == "":
         parser.error("--baseline needs the name of a file")
-    if options.write_baseline and (options.baseline is None or options.diff or options.stdin):
-        parser.error("--write-baseline needs --baseline FILE, and works only on files and without --diff")
+    if options.no_baseline and (options.baseline is not None or options.write_baseline):
+        parser.error("--no-baseline can't be combined with --baseline or --write-baseline")
     return options
 
 
@@ -168,8 +168,6 @@ def _check_output_file(parser: argparse.ArgumentParser, options: argparse.Namesp
 def _check_reason(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.fix:
         parser.error("--add-noqa can't be combined with --fix: fix first, then silence the remaining findings")
-    if options.baseline is not None:
-        parser.error("--add-noqa can't be combined with --baseline: it would also silence the baseline's findings")
     from amplint.adoption.add_noqa import refused  # noqa: PLC0415 - once in a project's life
 
     options.add_noqa = options.add_noqa.strip()
@@ -188,6 +186,7 @@ def _settled(options: argparse.Namespace, resolver: Resolver) -> list[str]:
         errors = [str(error)]
     for key in _OF_A_RUN:
         setattr(options, key, getattr(settings, key))
+    _settle_baseline(options)
     if options.verify and (not options.fix or options.diff or options.stdin):
         raise SettingsError("--verify needs --fix, and works only on files and without --diff")
     writes = options.fix or options.add_noqa is not None
@@ -195,6 +194,24 @@ def _settled(options: argparse.Namespace, resolver: Resolver) -> list[str]:
     if options.statistics and options.output_format not in STATISTICS:
         raise SettingsError(f"--statistics needs --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
     return errors
+
+
+def _settle_baseline(options: argparse.Namespace) -> None:
+    """See that what is asked for goes with the baseline, which the configuration may name."""
+    if options.no_baseline:
+        options.baseline = None
+    if options.write_baseline and (options.baseline is None or options.diff or options.stdin):
+        raise SettingsError(
+            "--write-baseline needs --baseline FILE or `baseline` in the configuration, and works only on files and "
+            "without --diff"
+        )
+    if options.baseline is not None:
+        options.baseline = shown(options.baseline)
+        if options.add_noqa is not None:
+            raise SettingsError(
+                "--add-noqa can't be combined with a baseline, whose findings it would silence, too; --no-baseline "
+                "ignores the configured one"
+            )
 
 
 def _baseline(options: argparse.Namespace) -> Baseline | None:

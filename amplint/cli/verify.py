@@ -43,7 +43,8 @@ enabled=False). Verdicts:
 
   confirmed         wrong before the fixes, right after them
   clean             right as it is
-  misbehaves        wrong; amplint has no fix, or its fixes correct only a part
+  misbehaves        wrong; no fix that was tried corrects it, or only a part of it
+                    (unsafe fixes are tried only with --unsafe-fixes)
   refuted           a fix doesn't correct its fault, or adds another: a bug in amplint
   not checkable     could not be checked; the reason is printed
   no training step  a function that has AMP and trains nothing, such as evaluation

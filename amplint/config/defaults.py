@@ -33,6 +33,9 @@ DEFAULT_EXCLUDE = (
     "venv",
 )
 
+# The file that each virtual environment has in its folder, whatever that is called.
+ENVIRONMENT = "pyvenv.cfg"
+
 
 # Where imports are looked for behind the folders of the file that has them.
 DEFAULT_SRC = (".", "src")

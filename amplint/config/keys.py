@@ -171,6 +171,7 @@ _RULES = Kind("list of rules", {"type": "array", "items": SELECTOR}, _list_of_ru
 _PATTERNS = Kind("list of patterns", _STRINGS, _list_of_strings)
 _FOLDERS = Kind("list of folders", _STRINGS, _list_of_strings)
 _FOLDER = Kind("folder", _TEXT, _place("the name of a folder"))
+_FILE = Kind("file", _TEXT, _place("the name of a file"))
 _IGNORES = Kind(
     "table of patterns, each with a list of rules",
     {
@@ -257,6 +258,13 @@ KEYS = {
             "Where to keep what was found, to lint only what has changed.",
             None,
             "`.amplint_cache` in the project",
+        ),
+        Key(
+            "baseline",
+            _FILE,
+            "A file with findings that are not reported, as with `--baseline`. `--write-baseline` makes it.",
+            None,
+            "none",
         ),
         Key("output-format", _one_of(FORMATS), "How to print findings.", "full"),
         Key("exit-on", _one_of(SEVERITIES), "The lowest severity for which the exit code is 1.", SEVERITIES[-1]),

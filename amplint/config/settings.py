@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.base.paths import LARGEST_CONFIG, absolute, contents, parents, shown
 from amplint.base.project_root import Project, Start, project_of, top_of
-from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC
+from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC, ENVIRONMENT
 from amplint.config.formats import SEVERITIES
 from amplint.config.selection import Selection, SettingsError, codes_of, enabled_codes, fixable_codes, notices
 from amplint.registry import all_rules
@@ -49,6 +49,7 @@ class Settings(NamedTuple):
     suspicions: bool = False
     start: Start = Start()
     cache_dir: str | None = None  # absolute; None: in the project's folder
+    baseline: str | None = None  # absolute
 
     def project(self, filename: str) -> Project:
         """The project of a file, which need not exist."""
@@ -204,7 +205,11 @@ class Resolver:
         """Whether a walk of the directory `root` leaves out a file or directory, or one that it is in (absolute)."""
         above = root.rstrip(os.sep) + os.sep
         walked = [each for each in (path, *parents(path)) if each.startswith(above) and each != above]
-        return any(self.walking(os.path.dirname(each)).excludes(each, os.path.basename(each)) for each in walked)
+        return any(
+            self.walking(os.path.dirname(each)).excludes(each, os.path.basename(each))
+            or os.path.isfile(os.path.join(each, ENVIRONMENT))
+            for each in walked
+        )
 
     def refuses(self, path: str) -> bool:
         """Whether a file or directory (absolute) is left out though it is named: `force-exclude` says so.
@@ -278,7 +283,11 @@ class Resolver:
         src, folder = said.get("src", (None, ""))
         preview = bool(value("preview"))
         selections = [_selection(each.said, "select", "ignore") for each in layers]
-        cache_dir, cache_above = said.get("cache-dir", (None, ""))
+
+        def path(key: str) -> str | None:
+            name, above = said.get(key, (None, ""))
+            return None if name is None else absolute(os.path.join(above, name))
+
         settings = Settings(
             codes=enabled_codes([self.overrides.base, *selections], preview=preview),
             exclude=_excludes(layers),
@@ -299,7 +308,8 @@ class Resolver:
             docs=bool(value("docs")),
             suspicions=bool(value("suspicions")),
             start=self.overrides.start,
-            cache_dir=None if cache_dir is None else absolute(os.path.join(cache_above, cache_dir)),
+            cache_dir=path("cache-dir"),
+            baseline=path("baseline"),
         )
         self._note(layers, preview)
         return _Known(settings, tuple(ignores_of(layers)))

@@ -93,17 +93,19 @@ def draft_text(text: str, filename: str, settings: Settings) -> tuple[Result, Ca
 
 
 @_forgets
-def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | None = None) -> str:
+def fix_text(
+    text: str, filename: str, settings: Settings, *, unsafe: bool | None = None, wanted: Wanted | None = None
+) -> str:
     """A file's text with its fixes made; as `fix_bytes`."""
     if is_always_utf8(filename):
         data = text.encode("utf-8", "surrogatepass")
-        fixed = fix_bytes(data, filename, settings, unsafe=unsafe).data
+        fixed = fix_bytes(data, filename, settings, unsafe=unsafe, wanted=wanted).data
         return fixed.decode("utf-8", "surrogatepass")
     unsafe = settings.unsafe_fixes if unsafe is None else unsafe
     before = check_text(text, filename, settings)
     if before.source is None or not _offered(before, unsafe):
         return text
-    source, _, _ = _fix(before.source, before, settings, unsafe)
+    source, _, _ = _fix(before.source, before, settings, unsafe, wanted)
     return "\ufeff" * source.bom + source.original
 
 

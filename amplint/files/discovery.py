@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.paths import DOCUMENTS, NOTEBOOK, absolute, parents, shown
+from amplint.config.defaults import ENVIRONMENT
 from amplint.config.settings import Resolver
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def discover(paths: Iterable[str], resolver: Resolver) -> Found:
     """The Python files at and below `paths`.
 
     A file that is named is taken as it is, unless `force-exclude` holds for it; a directory is walked without what git
-    or the settings leave out. A file that several paths lead to comes once.
+    or the settings leave out, and without virtual environments. A file that several paths lead to comes once.
     """
     walk = _Walk(resolver)
     empty = []
@@ -90,7 +91,10 @@ class _Walk:
             except OSError as error:
                 self.errors.append(f"{shown(path)}: {error.strerror or error}")
                 continue
-            layers = _layers(path, layers, {entry.name for entry in entries})
+            names = {entry.name for entry in entries}
+            if ENVIRONMENT in names and path != root:
+                continue
+            layers = _layers(path, layers, names)
             settings = self.resolver.walking(path)
             suffixes = (*SUFFIXES, *DOCUMENTS) if settings.docs else SUFFIXES
             for entry in entries:

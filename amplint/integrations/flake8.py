@@ -12,7 +12,7 @@ import gc
 import os
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amplint import __version__
 from amplint.base.paths import TooLargeError, absolute
@@ -22,6 +22,9 @@ from amplint.engine.file import check_bytes
 from amplint.registry import all_rules, known
 from amplint.runner import describe
 from amplint.sources.source import SourceError, encoded
+
+if TYPE_CHECKING:
+    from amplint.adoption.baseline import Baseline
 
 Violation = tuple[int, int, str, type["Plugin"]]
 
@@ -74,6 +77,7 @@ class Plugin:
         cls._named = tuple(code for code, rule in all_rules().items() if not rule.default and code.startswith(named))
         cls._folders = tuple(each for each in options.filenames or [os.curdir] if os.path.isdir(each))
         _resolver.cache_clear()
+        _baseline.cache_clear()
 
     def run(self) -> Iterator[Violation]:
         """All findings, with columns from 0, as flake8 wants them."""
@@ -84,6 +88,7 @@ class Plugin:
             if resolver.refuses(absolute(self.filename)):
                 return
             settings = resolver.for_file(self.filename)
+            held = _baseline(settings.baseline).known(self.filename) if settings.baseline is not None else None
         except SettingsError as error:
             yield 1, 0, f"AMP000 {error}", type(self)
             return
@@ -102,7 +107,8 @@ class Plugin:
         source = result.source
         if source is not None:
             _freeze()
-        for finding in result.findings:
+        findings = held.new(source, result.findings) if held and source is not None else result.findings
+        for finding in findings:
             # flake8 has E999 and E902 for what AMP001 says.
             if source is not None and finding.code != "AMP001":
                 row, column = source.location(finding.start)
@@ -114,6 +120,13 @@ def _freeze() -> None:
     """Spare flake8's other files that the garbage collector looks at what was imported for the first one with AMP."""
     gc.collect()
     gc.freeze()
+
+
+@cache
+def _baseline(path: str) -> Baseline:
+    from amplint.adoption.baseline import Baseline  # noqa: PLC0415 - only where there is one
+
+    return Baseline(path)
 
 
 @lru_cache(maxsize=1)

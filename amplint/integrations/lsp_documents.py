@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate, pairwise, takewhile
 
 from lsprotocol import types
 
 from amplint.base.about import rule_url
-from amplint.base.findings import Edit, Finding, Severity
+from amplint.base.findings import Applicability, Edit, Finding, Severity
 from amplint.guide.rule_pages import as_text
 from amplint.registry import all_rules
 from amplint.sources.source import Source
@@ -25,6 +24,7 @@ _SEVERITY = {
 _UNUSED = "AMP002"
 _DEPRECATED = "AMP1"
 _WORD = re.compile(r"\w+")
+_SHORT = ("Why is this bad?\n", "Example\n", "Use instead\n")
 
 
 class Document:
@@ -80,15 +80,15 @@ class Document:
         """All findings, for the editor to underline."""
         return [self.diagnostic(each) for each in self.findings]
 
-    @cached_property
+    @property
     def result_id(self) -> str:
         """The name of these diagnostics: another for each version of the text, and where what is found differs."""
         found = repr(self.diagnostics()).encode("utf-8", "surrogatepass")
         return f"{self.version}-{blake2b(found, digest_size=8).hexdigest()}"
 
     def diagnostic(self, finding: Finding) -> types.Diagnostic:
-        """One finding, with what to do where amplint can't do it itself."""
-        advice = finding.fix.advice if finding.fix and not finding.fix.edits else None
+        """One finding, with what to do where amplint can't do it itself, or why it doesn't."""
+        more = _by_hand(finding)
         url = rule_url(finding.code)
         tags = []
         if finding.code == _UNUSED:
@@ -97,7 +97,7 @@ class Document:
             tags.append(types.DiagnosticTag.Deprecated)
         return types.Diagnostic(
             self.range(finding.start, finding.end),
-            f"{finding.said}\n{advice}" if advice else finding.said,
+            "\n".join([finding.said, *more]),
             severity=types.DiagnosticSeverity.Hint if finding.is_suspicion else _SEVERITY[finding.severity],
             code=finding.code,
             code_description=types.CodeDescription(url) if url else None,
@@ -112,7 +112,7 @@ class Document:
         return (each for each in self.findings if each.start <= end and start <= each.end)
 
     def hover(self, place: types.Position) -> types.Hover | None:
-        """The documentation of the rules that found something at a place, or whose code is written there."""
+        """What is wrong at a place, what to do, and why; or the page of a rule whose code is written there."""
         at = self.offset(place)
         row = self.source.row(at)
         start = self.source.line_starts[row - 1]
@@ -120,12 +120,13 @@ class Document:
             if start + word.start() <= at <= start + word.end() and word.group() in all_rules():
                 span = self.range(start + word.start(), start + word.end())
                 return types.Hover(_markdown(_page(word.group())), span)
-        found = {each.code: each for each in self.findings if each.start <= at < each.end}
+        found = [each for each in self.findings if each.start <= at < each.end]
         if not found:
             return None
-        span = self.range(min(each.start for each in found.values()), max(each.end for each in found.values()))
-        pages = (f"{each.message}\n\n---\n\n{_page(code)}" for code, each in found.items())
-        return types.Hover(_markdown("\n\n---\n\n".join(pages)), span)
+        span = self.range(min(each.start for each in found), max(each.end for each in found))
+        said = [f"{each.said}\n\n{text}" if (text := "\n\n".join(_help(each))) else each.said for each in found]
+        why = (_why(code) for code in dict.fromkeys(each.code for each in found))
+        return types.Hover(_markdown("\n\n---\n\n".join([*said, *why])), span)
 
     def edits(self, made: Iterable[Edit]) -> list[types.TextEdit]:
         """Edits of the text, as the editor makes them."""
@@ -153,6 +154,30 @@ def _lines(text: str) -> list[str]:
 def _shared(one: list[str], other: list[str]) -> int:
     """How many lines at their start two texts have in common."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _by_hand(finding: Finding) -> list[str]:
+    """What to do by hand, or why amplint doesn't offer the fix that it knows; nothing where it offers one."""
+    advice = finding.fix.advice if finding.fix and not finding.fix.edits else None
+    return [each for each in (advice, finding.refusal) if each]
+
+
+def _help(finding: Finding) -> list[str]:
+    """What to do about a finding: what its fix does, or what there is to do by hand."""
+    if finding.fix is None or not finding.fix.edits:
+        return _by_hand(finding)
+    unsafe = finding.fix.applicability is not Applicability.SAFE
+    return [f"Fix: {finding.fix.message}{' (may change behaviour)' if unsafe else ''}"]
+
+
+def _why(code: str) -> str:
+    """The sections of a rule's page that say why, and show wrong and right code; all of a page that has none."""
+    rule, url = all_rules()[code], rule_url(code)
+    sections = [f"## {each}" for each in re.split(r"^## ", rule.doc, flags=re.MULTILINE)[1:] if each.startswith(_SHORT)]
+    if not sections:
+        return _page(code)
+    more = f"[More]({url})" if url else f"`amplint rule {code}` says more."
+    return "\n\n".join([f"# {rule.name} ({code})", *map(str.strip, sections), more])
 
 
 def _page(code: str) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -18,7 +18,9 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
 from amplint import __version__
-from amplint.api import draft, fix
+from amplint.adoption.baseline import Baseline, Known
+from amplint.api import draft, fix_safely
+from amplint.base.findings import Finding
 from amplint.base.interruption import Interrupted, go_on, until
 from amplint.base.paths import hold
 from amplint.config.keys import problem
@@ -42,6 +44,21 @@ _PULL = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnost
 
 class _OutdatedError(Exception):
     """A text has changed while something was found out about it."""
+
+
+class _Held(NamedTuple):
+    """What holds for a file: its settings, and what a baseline holds back of it."""
+
+    settings: Settings
+    known: Known | None
+
+    def draft(self, code: str, source: Source) -> tuple[list[Finding], Callable[[], list[Finding]]]:
+        """The findings that are new, before any fix was tried, and what gives them once they were."""
+        known = self.known
+        found, tried = draft(code, source.filename, self.settings)
+        if known is None:
+            return found, tried
+        return known.new(source, found), lambda: known.new(source, tried())
 
 
 class Server(LanguageServer):
@@ -78,7 +95,10 @@ class Server(LanguageServer):
                 return await self.tried(uri)
             # Where that fails, nothing says that a fix is good.
             untested = [each._replace(fix=None) for each in document.findings]
+            shown = document.diagnostics()
             document.findings, document.untried = untested if findings is None else findings, None
+            if document.diagnostics() != shown:  # some now say why they have no fix
+                self._show_again(uri, document)
         return document
 
     def text(self, uri: str) -> TextDocument | None:
@@ -90,11 +110,11 @@ class Server(LanguageServer):
     async def _analysed(self, text: TextDocument) -> Document:
         version, code = text.version, text.source
         source = with_commands(Source.from_text(code, _path(self, text)))
-        settings = self._settings(source.filename)
+        held = self._settings(source.filename)
         drafted = None
-        if settings is not None:
+        if held is not None:
             has_changed = self._has_changed(text.uri, version)
-            drafted = await self._in_worker(lambda: draft(code, source.filename, settings), has_changed)
+            drafted = await self._in_worker(lambda: held.draft(code, source), has_changed)
         findings, untried = drafted or ([], None)
         units = self.workspace.position_encoding or types.PositionEncodingKind.Utf16
         return Document(source, findings, version, str(getattr(units, "value", units)), untried)
@@ -111,11 +131,12 @@ class Server(LanguageServer):
     async def fixing(self, document: Document) -> list[types.TextEdit] | None:
         """The edits that make a document's safe fixes, and no others, whatever the settings say."""
         source = document.source
-        settings = self._settings(source.filename)
-        if settings is None:
+        held = self._settings(source.filename)
+        if held is None:
             return None
+        wanted = held.known.new if held.known else None
         return await self._in_worker(
-            lambda: document.edits_to(fix(source.text, source.filename, settings, unsafe=False))
+            lambda: document.edits_to(fix_safely(source.text, source.filename, held.settings, wanted))
         )
 
     async def _in_worker(self, work: Callable[[], T], is_over: Callable[[], bool] = lambda: False) -> T | None:
@@ -141,8 +162,8 @@ class Server(LanguageServer):
             self._say_once("", describe(error))
             return None
 
-    def _settings(self, path: str) -> Settings | None:
-        """The settings for a file; None where it is left out, or its configuration can't be read."""
+    def _settings(self, path: str) -> _Held | None:
+        """What holds for a file; None where it is left out, or its configuration or its baseline can't be read."""
         paths = [to_fs_path(each) for each in self.workspace.folders] or [self.workspace.root_path]
         folders = [each for each in paths if each]
         try:
@@ -150,13 +171,14 @@ class Server(LanguageServer):
             overrides = self._overrides._replace(directory=self.workspace.root_path, folders=tuple(folders))
             resolver = Resolver(overrides)
             settings = resolver.for_file(path)
+            known = Baseline(settings.baseline).known(path) if settings.baseline is not None else None
         except SettingsError as error:
             self._say_once(path, str(error))
             return None
         self._said.pop(path, None)
         root = max((each for each in folders if path.startswith(each + os.sep)), key=len, default=None)
         left_out = resolver.leaves_out(path, root or os.path.dirname(path)) or resolver.refuses(path)
-        return None if left_out else settings
+        return None if left_out else _Held(settings, known)
 
     def configure(self, said: object) -> None:
         """Take what the editor's own settings say: the keys of a configuration file, and `config`, which names one."""
@@ -213,7 +235,10 @@ class Server(LanguageServer):
 
     async def _publish(self, uri: str, pause: float) -> None:
         await asyncio.sleep(pause)
-        document = await self.document(uri)
+        self._show(uri, await self.document(uri))
+
+    def _show(self, uri: str, document: Document | None) -> None:
+        """Publish what is found in a document."""
         text = self.text(uri)
         # What was found in a text that has changed since would be shown at the wrong lines.
         if document and text and document.version == text.version:
@@ -224,11 +249,22 @@ class Server(LanguageServer):
     def lint_all(self) -> None:
         """Lint all open documents anew: what they import, or their configuration, has changed."""
         self._known.clear()
+        self._refresh()
+        for uri in self.workspace.text_documents:
+            self.lint(uri)
+
+    def _show_again(self, uri: str, document: Document) -> None:
+        """Have the editor show what is known of a document by now."""
+        if self._pulls:
+            self._refresh()
+        else:
+            self._show(uri, document)
+
+    def _refresh(self) -> None:
+        """Have an editor that pulls ask once more, if it can."""
         workspace = self.client_capabilities.workspace
         if self._pulls and workspace and workspace.diagnostics and workspace.diagnostics.refresh_support:
             self.workspace_diagnostic_refresh(None)
-        for uri in self.workspace.text_documents:
-            self.lint(uri)
 
     def holds(self, uri: str) -> None:
         """Let what the editor holds of a file count for those that import it; once it is closed, the disk."""
@@ -306,7 +342,7 @@ def make() -> Server:
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
-        document = await ls.document(params.text_document.uri)
+        document = await ls.tried(params.text_document.uri)
         return document.hover(params.position) if document else None
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(KINDS, resolve_provider=True))

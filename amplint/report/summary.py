@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import is_document, visible
 from amplint.config.formats import SEVERITIES
 from amplint.registry import shows_of
 from amplint.report import Report
+
+if TYPE_CHECKING:
+    from amplint.base.findings import Finding
 
 SUSPICION = "suspicion"
 
@@ -63,7 +67,7 @@ def fixes(report: Report, done: str = "Fixed") -> str:
 
 
 def _what_next(report: Report) -> str:
-    """How many findings can be fixed and tried, with which commands; empty where none can."""
+    """How many findings can be fixed and checked, with which commands; empty where none can."""
     left = len(report.findings)
     fixable = sum(place.fixable for place in report.places())
     hidden = sum(place.hidden for place in report.places())
@@ -80,16 +84,19 @@ def _what_next(report: Report) -> str:
             f"the same command without `--verify` fixes {them}"
         )
     if not report.verified and (shown := _shown(report)):
-        which = f"{shown} of them" if shown != left else "it" if left == 1 else "them"
-        said.append(f"`amplint verify FILE` tries {which} on real tensors")
+        # Without the option `amplint verify` tries no unsafe fix, and judges the step as it is.
+        unsafe = any(each.is_fixable(unsafe=True) and not each.is_fixable(unsafe=False) for each in shown)
+        command = f"`amplint verify{' --unsafe-fixes' * unsafe} FILE`"
+        which = "the" if left == 1 else f"all {left}" if len(shown) == left else f"{len(shown)} of the {left}"
+        said.append(f"{command} checks {which} finding{'s' * (left > 1)} on real tensors")
     return f"{'[*] ' * bool(fixable)}{'; '.join(said)}.\n" if said else ""
 
 
-def _shown(report: Report) -> int:
-    """Of how many findings `amplint verify` may show something."""
+def _shown(report: Report) -> list[Finding]:
+    """The findings of which `amplint verify` may show something."""
     files = [result for result in report.results if result.filename != "-" and not is_document(result.filename)]
-    codes = Counter(finding.code for result in files for finding in result.findings)
-    return sum(times for code, times in codes.items() if (shows := shows_of(code)) and shows.how == "yes")
+    findings = [finding for result in files for finding in result.findings]
+    return [each for each in findings if (shows := shows_of(each.code)) and shows.how == "yes"]
 
 
 def diff_summary(report: Report) -> str:
@@ -141,6 +148,7 @@ def statistics(report: Report, output_format: str) -> str:
     """How often each rule was broken, the most frequent first."""
     counts = Counter((finding.code, finding.name) for finding in report.findings)
     fixable = Counter(place.finding.code for place in report.places() if place.fixable)
+    hidden = Counter(place.finding.code for place in report.places() if place.hidden)
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if output_format.startswith("json"):
         import json  # noqa: PLC0415 - the text output has no use for it
@@ -152,6 +160,7 @@ def statistics(report: Report, output_format: str) -> str:
                 "count": count,
                 "fixable": fixable[code] == count,
                 "fixable_count": fixable[code],
+                "unsafe_fixable_count": hidden[code],
                 "schema_version": SCHEMA_VERSION,
             }
             for (code, name), count in rows
@@ -163,5 +172,13 @@ def statistics(report: Report, output_format: str) -> str:
     text = ""
     for (code, name), count in rows:
         share = "[*] " if fixable[code] == count else "[-] " if fixable[code] else "[ ] "
-        text += f"{count:>{width}}\t{code}\t{share if fixable else ''}{name}\n"
+        said = _share(count, fixable[code], hidden[code])
+        text += f"{count:>{width}}\t{code}\t{share if fixable else ''}{name}{f' ({said})' if said else ''}\n"
     return text
+
+
+def _share(count: int, fixable: int, hidden: int) -> str:
+    """How many of a rule's findings can be fixed, where that is neither none nor all of them."""
+    some = f"{fixable} fixable" if 0 < fixable < count else ""
+    unsafe = f"{hidden} {'more' if fixable else 'fixable'} with `--unsafe-fixes`" if hidden else ""
+    return ", ".join(filter(None, (some, unsafe)))

@@ -45,8 +45,8 @@ def advice(place: Place) -> Iterator[tuple[str, str]]:
             yield "note", f"{unsafe}; `--unsafe-fixes` applies it" if place.hidden else unsafe
         elif finding.fix.applicability is Applicability.DISPLAY and finding.fix.edits:
             yield "note", "this fix is only shown, never applied"
-    if finding.withheld:
-        yield "help", f"no fix: {finding.withheld}"
+    if finding.refusal:
+        yield "help", finding.refusal
     if finding.unconfirmed:
         yield "help", f"fix not applied: {finding.unconfirmed}"
 

@@ -1,7 +1,7 @@
 """What comments say to amplint: `# noqa: AMP401`, `# amplint: ignore[AMP401]`, `off[AMP4]` and `on`, `ignore-file`.
 
-In brackets a rule or a family may also be named: `ignore[clip-without-unscale]`. flake8 would take a `noqa` with
-a name for one of all codes.
+In brackets a rule or a family may also be named: `ignore[clip-without-unscale]`. A `noqa` with a name has no code, and
+so silences all rules, as in flake8.
 
 `off` and `on`, like `ignore-file`, stand on lines of their own. What is off stays off until it is on again, or until
 a line of code that is indented less than the comment: the end of its block.
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from amplint.registry import all_rules, known, meant_by, names, redirects
+from amplint.registry import all_rules, families, known, meant_by, names, redirects
 from amplint.sources.comments import Layout
 from amplint.sources.source import Source
 
@@ -29,6 +29,9 @@ _HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
 _WORD = re.compile(r"(?<![\w-])[a-z][\w-]*", re.IGNORECASE)
 # A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.
 _NEXT = re.compile(r"#\s*[^\W\d]")
+# What may name rules behind a `noqa`, and what follows in the same comment.
+_NAMES = re.compile(r"\s*:\s*((?:[a-z][\w-]*\s*,\s*)*[a-z][\w-]*)([^#]*)", re.IGNORECASE)
+_NEAR = 0.8  # for a name with a slip; words with hyphens are in other comments, too
 
 
 @cache
@@ -59,7 +62,10 @@ class Code(NamedTuple):
 
 
 class Directive(NamedTuple):
-    """What one comment says. It holds for the statement on `rows`; `codes` is None where it says: all."""
+    """What one comment says. It holds for the statement on `rows`; `codes` is None where it says: all.
+
+    `named` are the rules that a `noqa` names where codes should be: it says all, too.
+    """
 
     start: int
     end: int
@@ -68,6 +74,7 @@ class Directive(NamedTuple):
     codes: tuple[Code, ...] | None
     kind: str  # "noqa", "ignore", "ignore-file", "off" or "on"
     alone: bool  # on a line of its own
+    named: tuple[Code, ...] = ()
 
 
 class Range(NamedTuple):
@@ -120,7 +127,33 @@ def _directive(match: re.Match[str], offset: int, rows: range, alone: bool) -> D
         codes = (Code("", offset + match.start(), offset + match.end()),)
     following = _NEXT.search(comment, match.end())
     end = following.start() if following else len(comment)
-    return Directive(offset + match.start(), offset + end, offset + len(comment), rows, codes, kind, alone)
+    named = tuple(_instead_of_codes(comment, match.end(), offset)) if kind == "noqa" and codes is None else ()
+    return Directive(offset + match.start(), offset + end, offset + len(comment), rows, codes, kind, alone, named)
+
+
+def _instead_of_codes(comment: str, at: int, offset: int) -> Iterator[Code]:
+    """The rules that a `noqa` up to `at` in a comment names; none where what follows it is prose."""
+    found = _NAMES.match(comment, at)
+    words = [*_WORD.finditer(comment, *found.span(1))] if found else []
+    # A family's name is also a word of prose.
+    if not found or (found[2].strip() and all(each.group().lower() in families() for each in words)):
+        return
+    code = _patterns()[1]
+    meant = [each.group().upper() if code.fullmatch(each.group()) else name_near(each.group()) for each in words]
+    if all(meant):
+        for word, name in zip(words, meant, strict=True):
+            yield Code(meant_by(name or ""), offset + word.start(), offset + word.end())
+
+
+def name_near(word: str) -> str | None:
+    """The name of a rule or family that a word is, or, if it has a hyphen, is most like; None: it is like none."""
+    if word.lower() in names():
+        return word.lower()
+    if "-" not in word:
+        return None
+    from amplint.config.selection import nearest  # noqa: PLC0415 - only a mistake needs it
+
+    return nearest(word.lower(), [*names()], _NEAR)
 
 
 def _codes(comment: str, span: tuple[int, int], offset: int, *, named: bool) -> Iterator[Code]:

@@ -6,16 +6,17 @@ comments say, and how far `off` reaches, is in `amplint.suppression.directives`.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, withhold
-from amplint.registry import all_rules, known
+from amplint.registry import all_rules, known, names
 from amplint.sources.comments import Layout, layout
 from amplint.sources.source import LINE_END, Source
 from amplint.suppression.byte_scan import UNUSED, names_codes
-from amplint.suppression.directives import Code, Directive, Range, Ranges, directives, hinted
+from amplint.suppression.directives import Code, Directive, Range, Ranges, directives, hinted, name_near
 
 _INTERNAL_ERROR, _UNREADABLE = UNSUPPRESSIBLE = ("AMP000", "AMP001")
 _SWITCHES = ("off", "on")
@@ -109,6 +110,8 @@ class Suppressions:
         near = [] if finding.code == _UNREADABLE else self._holding.get(self.layout.statement(row).start, [])
         for each in (*self._holding.get(_FILE, []), *near):
             counts = self._noqa or each.kind != "noqa"
+            if each.named and finding.code == UNUSED:
+                continue  # which tells that it silences all
             if each.codes is None:
                 silenced = silenced or counts
                 continue
@@ -146,23 +149,45 @@ class Suppressions:
         """
         for directive in self.directives if names_codes(self._small.encode("utf-8", "replace")) else ():
             codes = directive.codes
+            if directive.named:
+                yield self._silences_all(directive)
             if directive.kind == "ignore-file" or codes is None or any(code.text == UNUSED for code in codes):
                 continue
             if directive.kind in _SWITCHES and not directive.alone:
                 yield self._finding(directive, f"`{directive.kind}` must be on its own line", ())
             elif not codes:
-                yield self._finding(directive, "the comment names no rule", (self._removal(directive, []),))
+                yield self._names_none(directive)
             elif directive.kind == "on":
                 yield from self._ends_nothing(directive, codes)
             elif idle := [code for code in codes if self._idle(directive, code, decided)]:
                 edits = self._removal(directive, idle), *self._ends(idle)
                 yield self._finding(directive, _message(idle), edits)
 
+    def _silences_all(self, directive: Directive) -> Finding:
+        """AMP002 for a `noqa` that names rules: without a code it silences all."""
+        words = [self._source.text[each.start : each.end] for each in directive.named]
+        words = [word for word, each in zip(words, directive.named, strict=True) if word.upper() != each.text]
+        codes = ", ".join(each.text for each in directive.named)
+        said = f"a `noqa` takes only codes; with {_listed(words)} it silences all rules here"
+        if any(word.lower() not in names() for word in words):  # what is meant is a guess
+            return self._found(directive, f"{said}; did you mean {codes}?", None)
+        edit = Edit(directive.named[0].start, directive.named[-1].end, codes)
+        fix = Fix(Applicability.SAFE, f"Replace by {codes}", (edit,))
+        return self._found(directive, f"{said}; write `# noqa: {codes}`", fix)
+
+    def _names_none(self, directive: Directive) -> Finding:
+        """AMP002 for brackets in which nothing means a rule; if something is like a name, the comment stays."""
+        message = "the comment names no rule"
+        words = re.findall(r"[\w-]+", self._source.text[directive.start : directive.end].partition("[")[2])
+        if near := next(filter(None, map(name_near, words)), None):
+            return self._finding(directive, f"{message}; did you mean {near}?", ())
+        return self._finding(directive, message, (self._removal(directive, []),))
+
     def _ends_nothing(self, directive: Directive, codes: Iterable[Code]) -> Iterator[Finding]:
         """AMP002 for those of an `on`'s codes that are not off where it stands."""
         if idle := [code for code in codes if not self._ranges.ended[code]]:
-            names = " or ".join(code.text for code in idle)
-            message = f"{names} is not off here" if names else "nothing is off here"
+            said = " or ".join(code.text for code in idle)
+            message = f"{said} is not off here" if said else "nothing is off here"
             yield self._finding(directive, message, (self._removal(directive, idle),))
 
     def _idle(self, directive: Directive, code: Code, decided: frozenset[str]) -> bool:
@@ -179,8 +204,10 @@ class Suppressions:
 
     def _finding(self, directive: Directive, message: str, edits: tuple[Edit, ...]) -> Finding:
         fix = Fix(Applicability.SAFE, "Remove the unused suppression", tuple(sorted(edits))) if edits else None
-        span = directive.start, directive.end
-        return all_rules()[UNUSED].finding(span, f"Unused suppression: {message}", fix=fix)
+        return self._found(directive, f"unused suppression: {message}", fix)
+
+    def _found(self, directive: Directive, message: str, fix: Fix | None) -> Finding:
+        return all_rules()[UNUSED].finding((directive.start, directive.end), message, fix=fix)
 
     def _removal(self, directive: Directive, idle: list[Code]) -> Edit:
         """Take the codes out of a comment, or, if no other is left in it, the comment out of the text."""
@@ -266,6 +293,10 @@ def _names(code: str, found: str) -> bool:
     """Whether a code or prefix silences findings of the rule `found`."""
     # Only its own full code, or all of them, silence AMP002: the prefix AMP would hide that it does nothing itself.
     return found.startswith(code) and (found != UNUSED or code in (UNUSED, ""))
+
+
+def _listed(words: list[str]) -> str:
+    return f"the name{'s' * (len(words) > 1)} {' and '.join(words)}"
 
 
 def _message(idle: list[Code]) -> str:

@@ -25,6 +25,12 @@ SECOND = LEGACY.removeprefix("import torch\n").replace("run", "again").replace("
 BROKEN = "torch.cuda.amp.autocast(\n"
 
 
+NEEDS_FILE = (
+    "--write-baseline needs --baseline FILE or `baseline` in the configuration, and works only on files and without "
+    "--diff"
+)
+
+
 def entries(root: Path) -> list[list[str]]:
     """The paths and codes of a baseline."""
     return [[each["path"], each["code"]] for each in json.loads((root / "amp.json").read_text())["findings"]]
@@ -128,8 +134,11 @@ def test_what_was_not_linted_is_no_stale_entry_and_stays(project: Write, amplint
     assert amplint(FILE, "b.py").out == "All checks passed!\n1 finding not reported: listed in amp.json.\n"
     assert "1 entry that no longer occurs" in amplint(FILE, "a.py").out
     (root / "c.py").unlink()
-    assert "1 entry that no longer occurs" in amplint(FILE).out
     # One that is gone can't be linted any more.
+    assert "2 entries that no longer occur" in amplint(FILE).out
+    assert "1 entry that no longer occurs" in amplint(FILE, "b.py").out
+    said = "amplint: c.py: AMP101, listed in amp.json, no longer occurs\n"
+    assert amplint(FILE, "--verbose", "b.py").err.startswith(said)
     assert amplint(FILE, "--write-baseline", "a.py").out == "amp.json lists 1 finding in 1 file (0 new, 2 gone).\n"
     assert entries(root) == [["b.py", "AMP101"]]
 
@@ -333,19 +342,21 @@ def test_where_there_is_none(project: Write, amplint: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--write-baseline"], "--write-baseline needs --baseline FILE, and works only on files and without --diff"),
+        (["--write-baseline"], NEEDS_FILE),
+        ([FILE, "--no-baseline"], "--no-baseline can't be combined with --baseline or --write-baseline"),
         (["--baseline="], "--baseline needs the name of a file"),
         (
             [FILE, "--write-baseline", "--diff"],
-            "--write-baseline needs --baseline FILE, and works only on files and without",
+            NEEDS_FILE,
         ),
         (
             [FILE, "--write-baseline", "-"],
-            "--write-baseline needs --baseline FILE, and works only on files and without",
+            NEEDS_FILE,
         ),
         (
             [FILE, "--add-noqa"],
-            "--add-noqa can't be combined with --baseline: it would also silence the baseline's findings",
+            "--add-noqa can't be combined with a baseline, whose findings it would silence, too; --no-baseline "
+            "ignores the configured one",
         ),
     ],
 )
@@ -370,3 +381,26 @@ def test_not_while_watching(project: Write, amplint: Run) -> None:
     ran = amplint(FILE, "--write-baseline", "--watch")
     assert (ran.code, ran.out) == (2, "")
     assert "--watch can't be combined with" in ran.err
+
+
+class TestConfigured:
+    """`baseline` in the configuration: for the command, the editor and flake8."""
+
+    def test_it_is_taken_by_all_commands(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        root = project({"pyproject.toml": '[tool.amplint]\nbaseline = "amp.json"\n', "sub/old.py": LEGACY})
+        assert amplint().err == "amplint: error: amp.json: no such file; --write-baseline creates it\n"
+        assert amplint("--write-baseline").out == "amp.json lists 1 finding in 1 file (1 new, 0 gone).\n"
+        assert amplint() == (0, "All checks passed!\n1 finding not reported: listed in amp.json.\n", "")
+        assert amplint("--no-baseline").code == amplint("--isolated").code == 1
+        assert amplint("--fix").code == 0
+        assert (root / "sub/old.py").read_text() == LEGACY
+        assert "can't be combined with a baseline" in amplint("--add-noqa").err
+        assert amplint("--add-noqa", "--no-baseline", "--diff").code == 1
+        monkeypatch.chdir(root / "sub")
+        assert amplint(CONCISE).code == 0
+
+    def test_an_option_names_another_one(self, project: Write, amplint: Run) -> None:
+        project({"amplint.toml": 'baseline = "none.json"\n', "old.py": LEGACY})
+        assert amplint(FILE, "--write-baseline").code == 0
+        assert amplint(FILE).code == 0
+        assert amplint().code == 2

@@ -16,17 +16,21 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import amplint
 import amplint.api
 import amplint.verify.fixtures.run
+from amplint import Edit, Finding, Fix, Location, StepRow
 from amplint.base.about import installing
 from amplint.config.keys import KEYS
 from amplint.registry import all_rules
 from amplint.registry.rule import Known
 from amplint.sources.parsing import with_room
+from amplint.verify.steps.judge import Fault, Judged
+from amplint.verify.steps.verdict import Found
 from tests import ROOT
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 
@@ -46,6 +50,7 @@ CORPUS = [
 EXOTIC = [f"# coding: latin-1\n{LEGACY}", f"\ufeff{LEGACY}", LEGACY.replace("\n", "\r"), "é("]
 PUBLIC = {
     "Applicability",
+    "Confidence",
     "CannotRun",
     "Edit",
     "Finding",
@@ -71,12 +76,12 @@ _KEYS = (
     "preview: 'bool | None' = None) -> 'Settings'"
 )
 SIGNATURES = {
-    "check": "(source: 'str | bytes', filename: 'Path' = '<string>', settings: 'Settings | None' = None) "
+    "check": "(source: 'str | bytes', filename: 'StrPath' = '<string>', settings: 'Settings | None' = None) "
     "-> 'list[Finding]'",
-    "fix": "(source: 'str | bytes', filename: 'Path' = '<string>', settings: 'Settings | None' = None, *, "
+    "fix": "(source: 'str | bytes', filename: 'StrPath' = '<string>', settings: 'Settings | None' = None, *, "
     "unsafe: 'bool | None' = None) -> 'str | bytes'",
     "make_settings": f"(*, {_KEYS}",
-    "settings_for": f"(path: 'Path', *, {_KEYS}",
+    "settings_for": f"(path: 'StrPath', *, {_KEYS}",
     "verify": "(source: 'str | bytes', filename: 'str | os.PathLike[str]' = '<string>', "
     "settings: 'Settings | None' = None, *, unsafe: 'bool | None' = None, device: 'str | None' = None, "
     "timeout: 'float' = 60.0, memory: 'int' = 2048) -> 'list[StepRow]'",
@@ -86,6 +91,16 @@ SIGNATURES = {
 @pytest.fixture
 def run_amplint(amplint: Run) -> Run:
     return amplint
+
+
+def attributes_on_the_page(name: str) -> set[str]:
+    """The attributes that the table under a heading with a name lists."""
+    page = (ROOT / "docs" / "python-api.md").read_text("utf-8")
+    section = re.search(rf"^###? [^\n]*`{name}`[^\n]*\n(.+?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL)
+    assert section
+    return {
+        each for line in re.findall(r"^\| (`.+?) \|", section[1], re.MULTILINE) for each in re.findall("`(.+?)`", line)
+    }
 
 
 class TestTheSurface:
@@ -159,6 +174,38 @@ class TestTheSurface:
             "corpus/b/c.py 0",
         ]
         assert "unscale_" in (root / "train.py").read_text()
+
+    def test_the_page_has_the_parameters(self) -> None:
+        page = (ROOT / "docs" / "python-api.md").read_text("utf-8")
+        listed = dict(re.findall(r"^\| `(\w+)\((.+?)\)` \|", page, re.MULTILINE))
+        assert listed.keys() == SIGNATURES.keys()
+        keys = inspect.signature(amplint.make_settings).parameters
+        for name, said in listed.items():
+            parameters = inspect.signature(getattr(amplint, name)).parameters
+            takes_keys = keys.keys() <= parameters.keys()
+            named = [each for each in parameters.values() if not (takes_keys and each.name in keys)]
+            bare = inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in named])
+            assert said.replace('"', "'") == ", ".join(filter(None, (str(bare)[1:-1], "**keys" * takes_keys)))
+
+    @pytest.mark.parametrize(
+        ("name", "made"),
+        [
+            ("Finding", Finding),
+            ("Fix", Fix),
+            ("Edit", Edit),
+            ("Location", Location),
+            ("StepRow", StepRow),
+            ("Found", Found),
+            ("Fault", Fault),
+        ],
+    )
+    def test_the_page_has_the_attributes_of_results(self, name: str, made: Any) -> None:
+        assert attributes_on_the_page(name) == set(getattr(made, "_fields", None) or made.__dataclass_fields__)
+
+    def test_the_page_has_no_attribute_of_halves_that_there_is_not(self) -> None:
+        halves = attributes_on_the_page("before")
+        assert halves
+        assert halves <= set(Judged.__dataclass_fields__)
 
     def test_the_example_of_verify(self) -> None:
         pytest.importorskip("torch")
@@ -307,7 +354,7 @@ class TestSettings:
             "required-version",
             "cache-dir",
         }
-        about_runs = {"output-format", "fix", "show-fixes", "exit-on"}
+        about_runs = {"output-format", "fix", "show-fixes", "exit-on", "baseline"}
         keywords = {each.replace("_", "-") for each in inspect.signature(amplint.make_settings).parameters}
         assert keywords == KEYS.keys() - about_files - about_runs
 

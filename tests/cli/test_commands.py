@@ -108,6 +108,18 @@ def test_what_cannot_be_written_is_still_reported(
     assert (root / "old.py").read_text() == LEGACY
 
 
+@pytest.mark.parametrize(
+    ("ours", "ruffs", "code"),
+    [(LEGACY, "import os\n", 1), (UNSAFE, "x = undefined\n", 0), (MODERN, "x = 1\n", 0)],
+    ids=["a fix", "findings without a fix", "no findings"],
+)
+def test_diff_exits_as_ruffs_does(project: Write, amplint: Run, ours: str, ruffs: str, code: int) -> None:
+    project({"train.py": ours, "other.py": ruffs})
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--diff", "other.py"]
+    assert subprocess.run(ruff, capture_output=True, check=False).returncode == code
+    assert amplint("--diff", "train.py").code == code
+
+
 def test_diff_applies(project: Write, amplint: Run) -> None:
     root = project({"a b/old.py": LEGACY, "old.py": LEGACY.replace("\n", "\r\n"), "u.py": UNSAFE, "new.py": MODERN})
     ran = amplint("--diff")

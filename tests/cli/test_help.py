@@ -57,6 +57,15 @@ def test_each_example_is_one(name: str, example: str) -> None:
     PARSERS[name]().parse_intermixed_args(words)
 
 
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_help_is_a_command(project: Write, amplint: Run, name: str | None) -> None:
+    project({})
+    named = [] if name is None else [name]
+    ran = amplint("help", *named)
+    assert ran == amplint(*named, "--help")
+    assert ran.code == 0
+
+
 class TestMistakes:
     @pytest.mark.parametrize("name", ["doctor", "chekc", "nothing"])
     def test_a_path_that_is_there_is_no_mistake(self, project: Write, amplint: Run, name: str) -> None:

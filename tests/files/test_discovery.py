@@ -122,6 +122,17 @@ def test_usual_and_own_excludes(project: Write) -> None:
     assert files(".") == ["a/node_modules/x.py", "a/skip_me.py", "build/x.py", "x.py"]
 
 
+def test_a_virtual_environment_is_known_by_its_file(project: Write) -> None:
+    root = project({"myenv/pyvenv.cfg": "", "myenv/bin/x.py": "", "a/env/pyvenv.cfg": "", "a/env/y.py": "", "z.py": ""})
+    resolver = Resolver(Overrides())
+    assert files(".") == ["z.py"]
+    assert resolver.leaves_out(f"{root}/myenv/bin/x.py", str(root))
+    assert not resolver.leaves_out(f"{root}/z.py", str(root))
+    assert files("myenv", "a/env/y.py") == ["a/env/y.py", "myenv/bin/x.py"]  # they are named
+    (root / "myenv/pyvenv.cfg").unlink()
+    assert files(".") == ["myenv/bin/x.py", "z.py"]
+
+
 def test_what_is_named_is_taken(project: Write) -> None:
     project(dict.fromkeys((".venv/a.py", "dist/b.py", "script", ".gitignore", "dist/c.txt"), ""))
     project({".gitignore": "*.py\ndist/\n", ".git/HEAD": ""})

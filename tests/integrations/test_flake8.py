@@ -178,6 +178,17 @@ def test_both_configurations_have_to_agree(project: Write) -> None:
     assert found("select = ['ALL']") == here + there
 
 
+def test_what_the_configured_baseline_holds_is_not_reported(project: Write, amplint: Run) -> None:
+    root = project({"amplint.toml": 'baseline = "amp.json"\n', "old.py": LEGACY, "new.py": "x = 1\n"})
+    (said,) = flake8("old.py")
+    assert "AMP000" in said
+    assert "amp.json: no such file" in said
+    assert amplint("--write-baseline").code == 0
+    assert flake8("old.py", "new.py") == []
+    (root / "new.py").write_text(LEGACY)
+    assert [each.partition(":")[0] for each in flake8("old.py", "new.py")] == ["new.py"]
+
+
 def test_configuration_that_is_named(project: Write) -> None:
     project(
         {

@@ -16,9 +16,11 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from amplint import check
+from amplint.base.about import rule_url
 from amplint.integrations.lsp_documents import Document
 from amplint.integrations.lsp_server import PAUSE
 from amplint.sources.source import Source
+from tests import ROOT
 from tests.conftest import LEGACY, MODERN, UNSAFE
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -421,6 +423,77 @@ class TestActions:
         session(project({"pyproject.toml": "[tool.amplint]\nunsafe-fixes = true\n"}), work)
 
 
+# No fix, for a reason that needs no trial.
+REFUSED = """\
+from torch.cuda.amp import GradScaler, autocast
+
+
+def f(x):
+    # amplint: off[AMP101]
+    with autocast():
+        return x
+
+
+scaler = GradScaler()
+"""
+WHY = "no fix: the fix would change lines where amplint is off"
+# No fix, for a reason that only the trial of the fix gives.
+FAILS_TRIAL = (ROOT / "fixtures/AMP404_missing_update/step_method_called_for_each_name/bad.py").read_text()
+BY_HAND = (ROOT / "fixtures/AMP105_apex_amp/imported/bad.py").read_text()
+
+
+class TestWhyThereIsNoFix:
+    def test_the_diagnostic_says_it(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            (found,) = await editor.diagnostics(editor.open("train.py", REFUSED))
+            assert found.message.splitlines()[1:] == [WHY]
+            (other,) = await editor.diagnostics(editor.open("legacy.py", LEGACY))
+            assert "\n" not in other.message
+
+        session(project({}), work)
+
+    @pytest.mark.parametrize("pulls", [False, True])
+    def test_it_is_shown_once_a_trial_has_given_it(self, project: Write, pulls: bool) -> None:
+        why = "no fix: the fixed code would be reported as AMP410"
+
+        async def shown(editor: Editor, uri: str) -> list[types.Diagnostic]:
+            if not pulls:
+                return await editor.diagnostics(uri)
+            report = await editor.pull(uri)
+            assert isinstance(report, types.RelatedFullDocumentDiagnosticReport)
+            return list(report.items)
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", FAILS_TRIAL)
+            (found,) = await shown(editor, uri)
+            assert why not in found.message
+            await editor.actions(uri, (found.range.start.line, found.range.start.character))
+            await editor.until(lambda: editor.refreshed if pulls else len(editor.published[uri]) == 2)
+            (found,) = await shown(editor, uri)
+            assert found.message.splitlines()[1:] == [why]
+
+        session(project({}), work, pulls=pulls)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(LEGACY, "Fix: Replace with"), (UNSAFE, "(may change behaviour)"), (REFUSED, WHY), (BY_HAND, "by hand: ")],
+)
+def test_hover_begins_with_what_is_wrong_and_what_to_do(text: str, said: str) -> None:
+    (finding,) = check(text)
+    document = Document(Source("train.py", text), [finding], 1, "utf-8")
+    shown = document.hover(document.position(finding.start))
+    assert shown
+    assert isinstance(shown.contents, types.MarkupContent)
+    wrong, what_to_do, line, title, why, *_ = shown.contents.value.split("\n\n")
+    assert wrong == finding.said
+    assert said in what_to_do
+    assert (line, title) == ("---", f"# {finding.name} ({finding.code})")
+    assert why.startswith("## Why is this bad?\n")
+    assert "## Proof" not in shown.contents.value
+    assert shown.contents.value.endswith(f"[More]({rule_url(finding.code)})")
+
+
 def test_hover_shows_the_rule(project: Write) -> None:
     async def work(editor: Editor) -> None:
         uri = editor.open("train.py", f"{LEGACY}print()  # noqa: AMP401\n")
@@ -535,6 +608,35 @@ class TestConfiguration:
             assert await editor.diagnostics(editor.open("train.py", LEGACY)) == []
 
         session(root, work, options={"config": str(root / "other.toml")})
+
+
+class TestBaseline:
+    def test_what_it_holds_is_neither_shown_nor_fixed(self, project: Write, amplint: Any) -> None:
+        root = project({"amplint.toml": 'baseline = "amp.json"\n', "train.py": LEGACY})
+        assert amplint("--write-baseline").code == 0
+        second = LEGACY.removeprefix("import torch\n").replace("run", "again").replace("autocast()", "autocast(True)")
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            assert await editor.diagnostics(uri) == []
+            assert await editor.actions(uri) == []
+            assert await editor.hover(uri, 4, 12) is None
+            editor.change(uri, LEGACY + second, 2)
+            (found,) = await editor.diagnostics(uri, 2)
+            assert found.range.start.line == 9
+            (action,) = await editor.actions(uri, (0, 0), ["source.fixAll"])
+            fixed = applied(LEGACY + second, edits_in(action))
+            assert fixed == LEGACY + second.replace("cuda.amp.autocast(True)", 'amp.autocast("cuda", enabled=True)')
+
+        session(root, work)
+
+    def test_one_that_is_missing_is_said(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            assert await editor.diagnostics(editor.open("train.py", LEGACY)) == []
+            (message,) = await editor.until(lambda: editor.messages)
+            assert message.endswith("amp.json: no such file; --write-baseline creates it")
+
+        session(project({"amplint.toml": 'baseline = "amp.json"\n'}), work)
 
 
 def test_other_languages_are_left_alone(project: Write) -> None:

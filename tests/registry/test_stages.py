@@ -107,7 +107,7 @@ class TestRenamed:
         assert ran.err == f"amplint: warning: a.py:1: {RENAMED.replace('HSE099', former)}\n"
         # The code stands for the same rule where it silences nothing.
         project({"a.py": f"x = 1  # {comment}\n", "b.py": ""})
-        assert "AMP002 [*] warning: Unused suppression: nothing here is reported as HSE101" in run(site, cwd=root).out
+        assert "AMP002 [*] warning: unused suppression: nothing here is reported as HSE101" in run(site, cwd=root).out
 
     def test_comments_in_a_notebook(self, site: Path, project: Write) -> None:
         cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
@@ -191,7 +191,7 @@ class TestRemoved:
 
     def test_a_comment_for_it_is_unused(self, site: Path, project: Write) -> None:
         root = project({"a.py": "x = 1  # noqa: HSE104\n"})
-        assert "Unused suppression: there is no rule HSE104" in run(site, cwd=root).out
+        assert "unused suppression: there is no rule HSE104" in run(site, cwd=root).out
         run(site, "--fix", cwd=root)
         assert (root / "a.py").read_text() == "x = 1\n"
 

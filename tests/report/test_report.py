@@ -22,6 +22,7 @@ from amplint.report.formats.diff import painted
 from amplint.report.summary import diff_summary, statistics, summary
 from amplint.report.text import linked
 from amplint.sources.source import Source
+from tests import ROOT
 from tests.conftest import LEGACY, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -165,7 +166,8 @@ def shape(value: object) -> object:
 
 def without_version(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     """JSON without what ruff's doesn't have."""
-    return [{key: value for key, value in each.items() if key not in ("schema_version", "confidence")} for each in rows]
+    ours = ("schema_version", "confidence", "unconfirmed", "withheld", "unsafe_fixable_count")
+    return [{key: value for key, value in each.items() if key not in ours} for each in rows]
 
 
 def test_json_has_all_that_ruff_prints(project: Write, amplint: Run) -> None:
@@ -232,13 +234,36 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "noqa_row": 3,
         "schema_version": 1,
         "severity": "error",
+        "unconfirmed": None,
         "url": "https://amplint.github.io/amplint/rules/AMP401/",
+        "withheld": None,
     }
 
 
 def test_json_advice_has_no_edits() -> None:
     (one,) = json.loads(render("json", report("x", finding(0, 1, fix=ADVICE))))
     assert one["fix"] == {"applicability": "display", "message": "Do it", "edits": []}
+
+
+REFUSALS = {"withheld": "the fix would replace a comment", "unconfirmed": "no training step contains this code"}
+
+
+@pytest.mark.parametrize("given", [{}, *({key: why} for key, why in REFUSALS.items())], ids=str)
+def test_programs_are_told_why_there_is_no_fix(given: dict[str, str]) -> None:
+    made = report("x", finding(0, 1, **given))
+    (one,) = json.loads(render("json", made))
+    assert {key: one[key] for key in REFUSALS} == {**dict.fromkeys(REFUSALS), **given}
+    (result,) = json.loads(render("sarif", made))["runs"][0]["results"]
+    assert result["properties"] == {"confidence": "certain", **given}
+
+
+def test_the_keys_of_json_are_documented() -> None:
+    (one,) = json.loads(render("json", report("x", finding(0, 1))))
+    section = (ROOT / "docs/linting.md").read_text().partition("### JSON")[2].partition("\n## ")[0]
+    listed = [
+        each for line in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE) for each in re.findall("`(.+?)`", line)
+    ]
+    assert sorted(listed) == sorted(one)
 
 
 def test_json_stdin_keeps_its_dash() -> None:
@@ -248,12 +273,17 @@ def test_json_stdin_keeps_its_dash() -> None:
 
 def test_statistics() -> None:
     many = [finding(0, 1, fix=SAFE if number % 2 else UNSAFE) for number in range(10)]
-    few = [finding(0, 1, code=code, fix=fix) for code, fix in (("AMP102", SAFE), ("AMP101", None))]
+    few = [
+        finding(0, 1, code=code, fix=fix)
+        for code, fix in (("AMP102", SAFE), ("AMP101", None), ("AMP103", UNSAFE), ("AMP104", SAFE), ("AMP104", None))
+    ]
     made = report("x", *few, *many)
     assert statistics(made, "concise").splitlines() == [
-        "10\tAMP401\t[-] clip-without-unscale",
+        "10\tAMP401\t[-] clip-without-unscale (5 fixable, 5 more with `--unsafe-fixes`)",
+        " 2\tAMP104\t[-] clip-without-unscale (1 fixable)",
         " 1\tAMP101\t[ ] clip-without-unscale",
         " 1\tAMP102\t[*] clip-without-unscale",
+        " 1\tAMP103\t[ ] clip-without-unscale (1 fixable with `--unsafe-fixes`)",
     ]
     first = json.loads(statistics(made, "json"))[0]
     assert first == {
@@ -262,10 +292,14 @@ def test_statistics() -> None:
         "count": 10,
         "fixable": False,
         "fixable_count": 5,
+        "unsafe_fixable_count": 5,
         "schema_version": 1,
     }
     # Without anything to fix there is no column for it.
     assert statistics(report("x", few[1]), "full") == "1\tAMP101\tclip-without-unscale\n"
+    assert statistics(report("x", few[2]), "full") == (
+        "1\tAMP103\tclip-without-unscale (1 fixable with `--unsafe-fixes`)\n"
+    )
     assert statistics(report("x"), "full") == ""
 
 
@@ -305,15 +339,46 @@ def test_summary(findings: list[Fix | None], rest: dict[str, Any], expected: str
     assert summary(report("x", *(finding(0, 1, code="AMP101", fix=fix) for fix in findings), **rest)) == expected
 
 
-def test_summary_leads_to_the_proof_where_there_can_be_one() -> None:
-    one, other = finding(0, 1), finding(0, 1, fix=SAFE)
-    verify = "`amplint verify FILE` tries"
-    assert summary(report("x", one)) == f"Found 1 error.\n{verify} it on real tensors.\n"
-    assert summary(report("x", one, other)).endswith(f"[*] 1 fixable with `--fix`; {verify} them on real tensors.\n")
-    unseen = finding(0, 1, code="AMP101")
-    assert summary(report("x", one, unseen)).endswith(f"\n{verify} 1 of them on real tensors.\n")
-    assert "verify" not in summary(report("x", unseen))
-    assert "verify" not in summary(Report((Result("-", Source("-", "x"), (one,)),)))
+_UNSEEN = "AMP101"  # no run can show it
+
+
+@pytest.mark.parametrize(
+    ("findings", "said"),
+    [
+        ([("AMP401", None)], "`amplint verify FILE` checks the finding on real tensors."),
+        (
+            [("AMP401", None), ("AMP401", SAFE)],
+            "[*] 1 fixable with `--fix`; `amplint verify FILE` checks all 2 findings on real tensors.",
+        ),
+        ([("AMP401", None), (_UNSEEN, None)], "`amplint verify FILE` checks 1 of the 2 findings on real tensors."),
+        # Unsafe fixes are tried only where they are asked for.
+        (
+            [("AMP401", UNSAFE)],
+            "1 fixable with `--fix --unsafe-fixes`; "
+            "`amplint verify --unsafe-fixes FILE` checks the finding on real tensors.",
+        ),
+        (
+            [("AMP401", UNSAFE), ("AMP401", None), (_UNSEEN, None)],
+            "1 fixable with `--fix --unsafe-fixes`; "
+            "`amplint verify --unsafe-fixes FILE` checks 2 of the 3 findings on real tensors.",
+        ),
+        # The unsafe fix is of one that no run shows.
+        (
+            [("AMP401", SAFE), (_UNSEEN, UNSAFE)],
+            "[*] 1 fixable with `--fix`, 1 more with `--unsafe-fixes`; "
+            "`amplint verify FILE` checks 1 of the 2 findings on real tensors.",
+        ),
+        ([(_UNSEEN, SAFE)], "[*] 1 fixable with `--fix`."),
+        ([("AMP401", SHOWN)], "`amplint verify FILE` checks the finding on real tensors."),
+    ],
+)
+def test_summary_leads_to_the_proof_where_there_can_be_one(findings: list[tuple[str, Fix | None]], said: str) -> None:
+    found = (finding(0, 1, code=code, fix=fix) for code, fix in findings)
+    assert summary(report("x", *found)).splitlines()[1:] == [said]
+
+
+def test_summary_names_no_command_for_what_has_no_file() -> None:
+    assert "verify" not in summary(Report((Result("-", Source("-", "x"), (finding(0, 1),)),)))
 
 
 def test_diff_summary() -> None:

@@ -331,7 +331,7 @@ def test_the_command(project: Write, amplint: Callable[..., Ran]) -> None:
 def test_verify_is_not_named_for_documents(project: Write, amplint: Callable[..., Ran]) -> None:
     project({"a.md": f"```py\n{TRAINING}```\n", "b.py": f"import torch\n\n{TRAINING}"})
     assert amplint("--docs", "a.md").out.endswith("\n[*] 1 fixable with `--fix`.\n")
-    assert amplint("--docs", "b.py").out.endswith("; `amplint verify FILE` tries it on real tensors.\n")
+    assert amplint("--docs", "b.py").out.endswith("; `amplint verify FILE` checks the finding on real tensors.\n")
 
 
 def test_of_a_snippet_rules_about_what_is_missing_are_told_apart() -> None:

@@ -167,7 +167,7 @@ def test_what_is_used_is_not_reported(text: str) -> None:
 def test_unused(before: str, after: str, messages: list[str]) -> None:
     for newline in NEWLINES:
         assert [message for _, message in unused(before.replace("\n", newline))] == [
-            f"Unused suppression: {each}" for each in messages
+            f"unused suppression: {each}" for each in messages
         ]
         assert fixed(before.replace("\n", newline)) == after.replace("\n", newline)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint import check
+from amplint import check, fix
 from amplint.base.findings import Severity
 from amplint.config.settings import Settings
 from amplint.engine.file import check_bytes, fix_bytes
@@ -275,7 +275,7 @@ def test_what_names_none_of_our_codes_is_not_ours_to_judge(comment: str) -> None
     ],
 )
 def test_an_unused_comment_is_found_and_removed(before: str, after: str, codes: str) -> None:
-    assert unused(before)[0][1] == f"Unused suppression: nothing here is reported as {codes}"
+    assert unused(before)[0][1] == f"unused suppression: nothing here is reported as {codes}"
     assert fixed(before) == after
     assert unused(after) == []
 
@@ -287,9 +287,9 @@ def test_only_the_unused_codes_go() -> None:
 
 
 def test_codes_that_are_no_rule_are_said_to_be() -> None:
-    assert unused("x = 1  # noqa: AMP999\n") == [(1, "Unused suppression: there is no rule AMP999")]
+    assert unused("x = 1  # noqa: AMP999\n") == [(1, "unused suppression: there is no rule AMP999")]
     ((_, message),) = unused("x = 1  # amplint: ignore[AMP102, E501, AMP9]\n")
-    assert message == "Unused suppression: nothing here is reported as AMP102, and there is no rule E501 or AMP9"
+    assert message == "unused suppression: nothing here is reported as AMP102, and there is no rule E501 or AMP9"
     assert fixed(f"{LEGACY}  # noqa: AMP1020, AMP102\n") == f"{LEGACY}  # noqa: AMP102\n"
 
 
@@ -412,3 +412,89 @@ def test_each_use_by_the_module_is_silenced_by_itself() -> None:
     text = "import torch\n\na = torch.cuda.amp.GradScaler()  # noqa: AMP102\nb = torch.cuda.amp.GradScaler()\n"
     fixed = fix_bytes(text.encode(), "file.py", EVERYTHING).data.decode()
     assert fixed == text[: text.index("b =")] + 'b = torch.amp.GradScaler("cuda")\n'
+
+
+DEPRECATED = "import torch\n\nscaler = torch.cuda.amp.GradScaler()  # "
+TAKES_CODES = "a `noqa` takes only codes; with the name"
+
+
+class TestNoqaWithANameInPlaceOfACode:
+    """It has no code, so it silences all, as in flake8: that is told."""
+
+    @pytest.mark.parametrize(
+        ("comment", "said", "fixed"),
+        [
+            (
+                "noqa: deprecated-grad-scaler",
+                f"{TAKES_CODES} deprecated-grad-scaler it silences all rules here; write `# noqa: AMP102`",
+                "noqa: AMP102",
+            ),
+            (
+                "NOQA:Deprecated-Grad-Scaler for old releases  # type: ignore",
+                f"{TAKES_CODES} Deprecated-Grad-Scaler it silences all rules here; write `# noqa: AMP102`",
+                "NOQA:AMP102 for old releases  # type: ignore",
+            ),
+            (
+                "noqa: deprecated",
+                f"{TAKES_CODES} deprecated it silences all rules here; write `# noqa: AMP1`",
+                "noqa: AMP1",
+            ),
+            (
+                "noqa: deprecated-grad-scaler, E501",
+                f"{TAKES_CODES} deprecated-grad-scaler it silences all rules here; write `# noqa: AMP102, E501`",
+                "noqa: AMP102, E501",
+            ),
+            (
+                "noqa: scaler, deprecated-grad-scaler",
+                "a `noqa` takes only codes; with the names scaler and deprecated-grad-scaler it silences all rules "
+                "here; write `# noqa: AMP4, AMP102`",
+                "noqa: AMP4, AMP102",
+            ),
+            # What is meant is a guess.
+            (
+                "noqa: deprecated-grad-scalr",
+                f"{TAKES_CODES} deprecated-grad-scalr it silences all rules here; did you mean AMP102?",
+                "noqa: deprecated-grad-scalr",
+            ),
+        ],
+    )
+    def test_it_is_told(self, comment: str, said: str, fixed: str) -> None:
+        text = f"{DEPRECATED}{comment}\n"
+        (found,) = check(text)
+        assert (found.code, found.message) == ("AMP002", said)
+        assert fix_bytes(text.encode(), "file.py", Settings(frozenset({"AMP002"}))).data.decode() == (
+            f"{DEPRECATED}{fixed}\n"
+        )
+
+    @pytest.mark.parametrize(
+        "comment",
+        [
+            "noqa",
+            "noqa: deprecated names",  # prose, with a word that is a family's name, too
+            "noqa: a-line-of-its-own",
+            "noqa: because of the scaler",
+            "noqa: AMP102",
+            "noqa: AMP102 deprecated-grad-scaler",
+            "noqa  # deprecated-grad-scaler",
+        ],
+    )
+    def test_others_are_not(self, comment: str) -> None:
+        assert check(f"{DEPRECATED}{comment}\n") == []
+
+    def test_a_file_without_amp_is_read_for_it(self) -> None:
+        (found,) = check("x = 1  # noqa: clip-without-unscale\n")
+        assert found.code == "AMP002"
+
+
+@pytest.mark.parametrize(
+    ("comment", "said", "stays"),
+    [
+        ("ignore[missing-updat]", "the comment names no rule; did you mean missing-update?", True),
+        ("ignore[clip]", "the comment names no rule", False),
+    ],
+)
+def test_a_slip_in_a_name_is_told(comment: str, said: str, stays: bool) -> None:
+    text = f"x = 1  # amplint: {comment}\n"
+    (found,) = check(text)
+    assert found.message == f"unused suppression: {said}"
+    assert fix(text) == (text if stays else "x = 1\n")

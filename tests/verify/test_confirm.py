@@ -253,6 +253,21 @@ def test_a_name_that_nothing_binds_is_one_object() -> None:
 # --- what is written
 
 
+# The fix of AMP407 is unsafe.
+CLEARED = (
+    HEAD
+    + """\
+def train(model, criterion, loader, optimizer):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        optimizer.zero_grad()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+)
 RENAMED = BAD.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
 CRITERION = "nn.functional.binary_cross_entropy(torch.sigmoid(model(x)), y)"
 
@@ -495,3 +510,18 @@ def test_the_report_says_what_is_shown_what_is_rounding_and_what_was_only_tried(
     assert len(re.findall(r"^  warning +FutureWarning: ", said, re.MULTILINE)) == 2
     assert "AMP401 line 12: shown by the run, gone after the fix\n" in said
     assert re.search(r"AMP304 line 10: no run can show it \(.+\); the fix was tried\n", said)
+
+
+@pytest.mark.parametrize(
+    ("flags", "verdict", "said"),
+    [((), "misbehaves", "shown by the run; `--unsafe-fixes` tries its fix"), (("--unsafe-fixes",), "confirmed", "")],
+)
+def test_a_fault_that_an_unsafe_fix_corrects_says_how_that_is_tried(
+    amplint: Amplint, tmp_path: Path, flags: tuple[str, ...], verdict: str, said: str
+) -> None:
+    (tmp_path / "train.py").write_text(CLEARED)
+    ran = amplint("verify", "--isolated", *flags, tmp_path)
+    assert f"train: {verdict} " in ran.out
+    assert re.search(rf"AMP407 line \d+: {said or 'shown by the run, gone after the fix'}\n", ran.out), ran.out
+    found = json.loads(amplint("verify", "--isolated", *flags, "--output-format", "json", tmp_path).out)
+    assert [each["untried"] for each in found[0]["findings"] if each["code"] == "AMP407"] == [not flags]

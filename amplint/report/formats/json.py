@@ -40,7 +40,9 @@ def as_dict(place: Place) -> dict[str, Any]:
         "noqa_row": None if finding.code in UNSUPPRESSIBLE else _noqa_row(place),
         "schema_version": SCHEMA_VERSION,
         "severity": finding.severity.value,
+        "unconfirmed": finding.unconfirmed,
         "url": rule_url(finding.code),
+        "withheld": finding.withheld,
     }
 
 

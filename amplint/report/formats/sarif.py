@@ -95,7 +95,11 @@ def _result(place: Place, fingerprint: str, codes: Sequence[str]) -> dict[str, A
         "message": {"text": finding.said},
         "locations": [{"physicalLocation": {"artifactLocation": where, "region": _region(*place.in_file)}}],
         "partialFingerprints": {"amplint/v1": fingerprint},
-        "properties": {"confidence": finding.confidence.value},
+        "properties": {
+            "confidence": finding.confidence.value,
+            **({"withheld": finding.withheld} if finding.withheld else {}),
+            **({"unconfirmed": finding.unconfirmed} if finding.unconfirmed else {}),
+        },
     }
     return {**found, "fixes": [_fix(place, where)]} if place.suggested else found
 

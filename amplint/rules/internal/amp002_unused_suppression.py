@@ -1,4 +1,4 @@
-"""A comment silences an AMP rule that reports nothing on its statement.
+"""A comment silences an AMP rule that reports nothing on its statement, or silences more than it names.
 
 ## What it does
 Finds:
@@ -7,7 +7,9 @@ Finds:
   rule;
 - `# amplint: off[AMP4]`, if the comment silences no finding and prevents no fix;
 - `# amplint: on`, if nothing is off;
-- `# amplint: off` and `# amplint: on` after code on the same line, where they have no effect.
+- `# amplint: off` and `# amplint: on` after code on the same line, where they have no effect;
+- `# noqa: clip-without-unscale`, with a rule's name, or nearly that, in place of a code. `noqa` takes only codes:
+  without one it silences all rules, for amplint as for flake8. (ruff ignores such a comment.)
 
 A prefix such as `AMP4` means all rules that begin with `AMP4`. `# amplint: off` without codes means all rules that are
 on by default. A code is reported only if all rules that the code means ran on the file.
@@ -35,7 +37,8 @@ To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP0
 ## Fix safety
 Safe: only comments change. The fix removes the codes that silence nothing. If no code is left, the fix removes the
 whole comment with its reason, and the line if nothing else is on it. If the fix removes an `off`, it also removes the
-`on` that ends only this `off`. Other comments on the line (`# type: ignore`) and codes of other tools stay.
+`on` that ends only this `off`. Other comments on the line (`# type: ignore`) and codes of other tools stay. In a `noqa`
+the fix replaces names by their codes; findings of other rules on the statement are reported then.
 
 flake8 handles `noqa` itself; amplint reports unused codes under flake8 too.
 

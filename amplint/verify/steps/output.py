@@ -105,7 +105,7 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
     for path in dict.fromkeys(each.path for each in row.before.faults if each.path):
         yield from textwrap.wrap(f"where {path}", width, initial_indent="  ", subsequent_indent="    ")
     for each in row.findings:
-        yield f"  {each.code} {_line(row, each.row)}: {_shown(row, each)}{_fixed(row, each) if each.fixed else ''}"
+        yield f"  {each.code} {_line(row, each.row)}: {_shown(row, each)}{_fixed(row, each)}"
     if row.only_run:
         yield f"  shown only by the run: {', '.join(row.only_run)}"
     if explain:
@@ -125,7 +125,9 @@ def _shown(row: StepRow, finding: Found) -> str:
 
 
 def _fixed(row: StepRow, finding: Found) -> str:
-    """What the fix of a finding has done to what the run shows, in words."""
+    """What the fix of a finding has done to what the run shows, in words; empty where it has none."""
+    if not finding.fixed:
+        return "; `--unsafe-fixes` tries its fix" if finding.shown and finding.untried else ""
     shows = shows_of(finding.code)
     left = {each.shows for each in row.after.faults} if row.after and row.after.state != UNKNOWN else None
     if not finding.shown or shows is None or left is None or left & set(shows.observables):
@@ -236,10 +238,10 @@ def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:
     `before` and `after` (null where no fix touches the step) have a `state` (right, wrong, not checkable) with its
     `reason`, `faults` (`shows`: an observable, `text`: its numbers, `path`: the conditions under which it showed),
     `paths` (for all conditions that were run what is wrong under them), `numbers` where it is right, and the `dtypes`
-    of its losses. `findings` have `code`, `row`, `message`, `fixed` and `shown` (null: no run can, or none of this
-    step). `only_run`: observables that show something which no finding is about. `runs`, `seconds`, and `notes`: what
-    was run, as line, text, and what it was replaced by. `cells` of a notebook have the line with which each starts, and
-    its number: lines are counted through all of them.
+    of its losses. `findings` have `code`, `row`, `message`, `fixed`, `shown` (null: no run can, or none of this step)
+    and `untried` (its fix is unsafe, and was not asked for). `only_run`: observables that show something which no
+    finding is about. `runs`, `seconds`, and `notes`: what was run, as line, text, and what it was replaced by. `cells`
+    of a notebook have the line with which each starts, and its number: lines are counted through all of them.
     """
     return [finite(_object(row)) for row in rows]
 

@@ -21,13 +21,17 @@ REPORT = "please report it: https://github.com/amplint/amplint/issues"
 
 
 class Found(NamedTuple):
-    """A finding in a step. `shown`: whether the run shows it too, None where no run can."""
+    """A finding in a step. `shown`: whether the run shows it too, None where no run can.
+
+    `untried`: it has an unsafe fix, and those are not asked for.
+    """
 
     code: str
     row: int
     message: str
     fixed: bool
     shown: bool | None
+    untried: bool = False
 
 
 class Verdict(NamedTuple):

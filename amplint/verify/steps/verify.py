@@ -112,6 +112,7 @@ class _Halves(NamedTuple):
     before: _Half
     after: _Half
     is_changed: bool
+    unsafe: bool  # unsafe fixes are among those that are tried
 
 
 class Verifier:
@@ -211,7 +212,7 @@ class Verifier:
         began = monotonic()
         steps, device = self._steps(file, before.source.text)
         file["device"] = device  # for what the fixes make of it, too
-        halves = _Halves(file, before, after, fixed.data != data)
+        halves = _Halves(file, before, after, fixed.data != data, settings.unsafe_fixes)
         after_steps = self._steps(file, after.source.text)[0] if halves.is_changed and steps else []
         rows = []
         for at, step in enumerate(steps):
@@ -248,6 +249,9 @@ class Verifier:
         fixed_rows = {source.row(each.start) for each in gone}
         verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining], fixed_rows)
         listed = compared(before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside])
+        if not halves.unsafe:
+            needs = (each.is_fixable(unsafe=True) and not each.is_fixable(unsafe=False) for each in inside)
+            listed = [found._replace(untried=untried) for found, untried in zip(listed, needs, strict=True)]
         errors = [
             found for each, found in zip(inside, listed, strict=True) if each.severity is Severity.ERROR or found.shown
         ]
