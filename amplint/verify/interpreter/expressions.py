@@ -76,7 +76,10 @@ class Expressions:
         return Unknown(frame.code.text(value), inputs=(base,), tensor=tensor)
 
     def _unary(self, value: ir.Unary, frame: Frame) -> Any:
-        return self._arithmetic.unary(value.op, self._evaluator.evaluate(value.operand, frame), frame.code.text(value))
+        operand = self._evaluator.evaluate(value.operand, frame)
+        if value.op == "Not":
+            operand = self._arithmetic.asked(operand, frame.code.text(value.operand))
+        return self._arithmetic.unary(value.op, operand, frame.code.text(value))
 
     def _binary(self, value: ir.Binary, frame: Frame) -> Any:
         left, right = self._evaluator.evaluate(value.left, frame), self._evaluator.evaluate(value.right, frame)
@@ -88,13 +91,13 @@ class Expressions:
         return self._arithmetic.binary(value.op, left, right, text)
 
     def _bool(self, value: ir.Bool, frame: Frame) -> Any:
-        left = as_setting(self._evaluator.evaluate(value.left, frame))
+        left = as_setting(self._asked(value.left, frame))
         wanted = value.op == "and"  # what the left one has to be for the right one to count
         if not isinstance(left, Unknown):
             return (
                 self._evaluator.evaluate(value.right, frame) if self._truth.of(left, matters=False) is wanted else left
             )
-        right = self._evaluator.evaluate(value.right, frame)
+        right = self._asked(value.right, frame)
 
         def test(matters: bool) -> bool:
             return self._truth.of(right if self._truth.of(left, matters=matters) is wanted else left, matters=matters)
@@ -102,6 +105,10 @@ class Expressions:
         if not wanted and not isinstance(right, Unknown):
             return Unknown(left.text, inputs=(left,), test=test)
         return Unknown(frame.code.text(value), inputs=(left, right), test=test)
+
+    def _asked(self, value: ir.Value, frame: Frame) -> Any:
+        """The value of an expression that is asked for its truth."""
+        return self._arithmetic.asked(self._evaluator.evaluate(value, frame), frame.code.text(value))
 
     def _compare(self, value: ir.Compare, frame: Frame) -> Any:
         left = self._evaluator.evaluate(value.left, frame)
@@ -120,7 +127,7 @@ class Expressions:
         matters = (
             frame.code.is_tool(value) or _names_precision(frame.code, value) or self._is_scaler_or_none(value, frame)
         )
-        holds = self._truth.of(self._evaluator.evaluate(value.test, frame), matters=matters)
+        holds = self._truth.of(self._asked(value.test, frame), matters=matters)
         return self._evaluator.evaluate(value.then if holds else value.other, frame)
 
     def _is_scaler_or_none(self, value: ir.Conditional, frame: Frame) -> bool:

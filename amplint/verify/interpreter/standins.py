@@ -4,6 +4,7 @@ and what is asked of it: the tensors in it, how the program writes it, where it 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -139,6 +140,39 @@ class Key(str):
     """A key of a mapping out of sight: what it says is not known."""
 
     __slots__ = ()
+
+
+class Measured:
+    """Marks a number that a tensor of the bench has given: in training it is another one."""
+
+    __slots__ = ()
+
+
+class _Float(Measured, float):
+    __slots__ = ()
+
+
+class _Int(Measured, int):
+    __slots__ = ()
+
+
+def measured(value: Any) -> Any:
+    """A number that is computed from tensors of the bench, marked; anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    return _Float(value) if isinstance(value, float) else _Int(value)
+
+
+def is_measured(value: Any) -> bool:
+    """Whether a value is a tensor of the bench, or a number that one has given."""
+    return isinstance(value, (Measured, torch.Tensor))
+
+
+def has_finite(value: Any) -> bool:
+    """Whether nothing in a tensor or number is infinite or NaN."""
+    if isinstance(value, torch.Tensor):
+        return bool(torch.isfinite(value).all())
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def key_of(value: Any) -> Hashable:

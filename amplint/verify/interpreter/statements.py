@@ -153,7 +153,7 @@ class Statements(Interpreter[Path]):
     def arms(self, statement: ir.If, states: list[Path]) -> tuple[list[Path], list[Path]]:
         """The path, in the arm that it takes."""
         frame = states[0].frame
-        value = as_setting(self._evaluator.evaluate(statement.test, frame))
+        value = as_setting(self._asked(statement.test, frame))
         decided = (
             self._is_object(statement.test, frame)
             if isinstance(value, Unknown)
@@ -168,6 +168,10 @@ class Statements(Interpreter[Path]):
         )
         self._state.record.held.setdefault(statement.id, set()).add(holds)
         return (states, []) if holds else ([], states)
+
+    def _asked(self, test: ir.Value, frame: Frame) -> Any:
+        """The value of a test."""
+        return self._arithmetic.asked(self._evaluator.evaluate(test, frame), frame.code.text(test))
 
     def _is_object(self, test: ir.Value, frame: Frame) -> bool | None:
         """How a test comes out that asks whether there is an object, where one is known to be there; else None."""
