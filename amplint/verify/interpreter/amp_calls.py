@@ -38,6 +38,7 @@ from amplint.verify.interpreter.standins import (
     Site,
     Unknown,
     is_simple,
+    of_gradients,
     value_of,
 )
 from amplint.verify.interpreter.unscaled_losses import UnscaledLosses
@@ -388,7 +389,7 @@ class GradientCalls:
         if name == "clip_grads_with_norm_":
             total = next((each for each in args[2:] if isinstance(each, torch.Tensor)), torch.tensor(1.0))
             return self._events.run(site, lambda: torch.nn.utils.clip_grads_with_norm_(parameters, bound, total))
-        return self._events.run(site, lambda: torch.nn.utils.clip_grad_norm_(parameters, bound, order))
+        return of_gradients(self._events.run(site, lambda: torch.nn.utils.clip_grad_norm_(parameters, bound, order)))
 
     def named_clip(self, owner: Any, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """What a call out of sight does that goes by the name of a clip: it is taken for one; else `MISSING`.

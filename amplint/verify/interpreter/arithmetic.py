@@ -23,9 +23,9 @@ from amplint.verify.interpreter.standins import (
     Measured,
     Unknown,
     as_setting,
+    computed,
     has_finite,
     is_measured,
-    measured,
     value_of,
 )
 from amplint.verify.interpreter.world import Stage
@@ -115,7 +115,7 @@ class Arithmetic:
             return not self._truth.of(operand, matters=False)
         operand = value_of(operand)
         if isinstance(operand, (int, float, torch.Tensor)) and op in ("Minus", "Plus"):
-            return -operand if op == "Minus" else operand
+            return computed(-operand, (operand,)) if op == "Minus" else operand
         return Unknown(text, inputs=(operand,))
 
     def micro_step(self, left: Any, added: int, right: Any, text: str) -> Unknown | None:
@@ -155,9 +155,7 @@ class Arithmetic:
             without = set(map(id, right))
             return [each for each in left if id(each) not in without]
         known = arithmetic(op, left, right)
-        if known is None:
-            return Unknown(text, inputs=_of_loss(op, left, right))
-        return measured(known) if any(map(is_measured, (left, right))) else known
+        return Unknown(text, inputs=_of_loss(op, left, right)) if known is None else computed(known, (left, right))
 
     def _of_truths(self, op: str, left: Any, right: Any, text: str) -> Unknown:
         """`left op right` of two truths, at least one of which is out of sight."""
@@ -222,7 +220,8 @@ class Arithmetic:
         if op not in ("Is", "IsNot") and any(map(is_measured, (left, right))):
             if not any(isinstance(each, Unknown) for each in (left, right)):
                 return self._compared_numbers(left, op, right, text)
-        if op in COMPARES and all(isinstance(each, (Unknown, int)) and each is not True and each is not False for each in (left, right)):
+        numbers = (isinstance(each, (Unknown, int)) and not isinstance(each, bool) for each in (left, right))
+        if op in COMPARES and all(numbers):
             counted = self._counted(left, op, right, text)
             if counted is not None:
                 return counted

@@ -24,8 +24,8 @@ from amplint.verify.interpreter.standins import (
     Partial,
     Site,
     Unknown,
+    computed,
     is_measured,
-    measured,
 )
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -135,7 +135,7 @@ def _number(kind: Callable[[Any], Any]) -> Callable[..., Any]:
                 found = kind(args[0])
                 if kind is bool:
                     return parts.arithmetic.asked(args[0], site.text) if is_measured(args[0]) else found
-                return measured(found) if is_measured(args[0]) else found
+                return computed(found, args)
             except (ValueError, OverflowError, RuntimeError):
                 return NotImplemented
         return NotImplemented
@@ -156,9 +156,7 @@ def _extreme(kind: Callable[..., Any]) -> Callable[..., Any]:
     def extreme(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         known = all(isinstance(each, (int, float)) for each in given)
-        if not given or not known:
-            return NotImplemented
-        return measured(kind(given)) if any(map(is_measured, given)) else kind(given)
+        return computed(kind(given), given) if given and known else NotImplemented
 
     return extreme
 

@@ -131,6 +131,7 @@ class RunState:
     facts: Facts
     record: RunRecord
     iterations: int  # of a loop over batches, and calls of a step that has no loop
+    is_called_again: bool = False  # the step has no loop: its calls are the iterations
     tick: int = 0  # the iteration of the step, from 0
     budget: int = BUDGET  # what is left of it
     running: list[Frame] = field(default_factory=list)  # of the functions that have been called, the innermost last

@@ -145,22 +145,38 @@ class Key(str):
 class Measured:
     """Marks a number that a tensor of the bench has given: in training it is another one."""
 
-    __slots__ = ()
-
 
 class _Float(Measured, float):
-    __slots__ = ()
+    """A measured number."""
 
 
 class _Int(Measured, int):
-    __slots__ = ()
+    """The same of an integer."""
 
 
-def measured(value: Any) -> Any:
-    """A number that is computed from tensors of the bench, marked; anything else as it is."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return value
-    return _Float(value) if isinstance(value, float) else _Int(value)
+def computed(value: Any, of: Iterable[Any]) -> Any:
+    """A value that is computed `of` others: a number is marked, if one of these is measured.
+
+    What comes from gradients is known to, as they themselves are.
+    """
+    of = [each for each in of if is_measured(each)]
+    if type(value) in (int, float) and of:
+        value = _Float(value) if type(value) is float else _Int(value)
+    if any(map(is_of_gradients, of)) and not any(value is each for each in of):
+        return of_gradients(value)
+    return value
+
+
+def of_gradients(value: Any) -> Any:
+    """A tensor or measured number that comes from gradients, marked."""
+    if is_measured(value):
+        value.of_gradients = True
+    return value
+
+
+def is_of_gradients(value: Any) -> bool:
+    """Whether a value comes from gradients: it is not finite in the runs in which they overflow."""
+    return getattr(value, "of_gradients", False)
 
 
 def is_measured(value: Any) -> bool:

@@ -193,9 +193,13 @@ class Statements(Interpreter[Path]):
         if left is not None and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
             again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
-            between = bool(self._state.record.busy and self._loops and (again or value.counts is None))
-            return between and self._truth.of(value, matters=True)
+            return self._is_between(value, again=again) and self._truth.of(value, matters=True)
         return self._truth.of(value, matters=matters)
+
+    def _is_between(self, value: Unknown, *, again: bool = False) -> bool:
+        """Whether a test is asked between the events of an iteration; `again`: it leaves the rest of one."""
+        iterates = self._loops or self._state.is_called_again
+        return bool(self._state.record.busy and iterates and (again or value.counts is None))
 
     def subject(self, statement: ir.Match, states: list[Path]) -> list[Path]:
         """The path, with what a `match` asks about."""

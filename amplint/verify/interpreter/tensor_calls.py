@@ -21,12 +21,12 @@ from amplint.verify.interpreter.standins import (
     Instance,
     Site,
     Unknown,
+    computed,
     has_finite,
-    is_measured,
+    is_of_gradients,
     is_output,
     is_simple,
     lasting,
-    measured,
     tensors_in,
     text_of,
     value_of,
@@ -64,6 +64,7 @@ SAME_TRUTH = {
 }
 SAME_TRUTHS = {f"{of}.{name}" for of in ("torch", "numpy") for name in ("all", "any", "max", "sum", "asarray")}
 _COMPARE = (torch.allclose,)
+_SHAPES = ("dim", "size", "numel", "nelement", "data_ptr")
 _WRAPPED = re.compile(r"(?:float|abs)\((.+)\)|(.+)\.(?:item|detach|cpu|float|numpy|abs|sum|mean|max)\(\)|(.+)\.data")
 _CASTS = {torch.float16: "half", torch.float32: "float", torch.float64: "double"}  # what `to` does with a dtype
 
@@ -86,7 +87,10 @@ class TensorCalls:
             found = getattr(torch, name)(torch.as_tensor(value))
         text = _stripped(of.text if isinstance(of, Unknown) else written)
         positive = name == "isfinite"
-        holds = None if found is None or has_finite(value) else bool(found.all() if positive else found.any())
+        # An overflow of gradients may be inf or NaN: who asks for one of them is told of it in the run that has one.
+        holds = None if found is None or has_finite(value) else bool(found.all()) if positive else True
+        if holds is None and is_of_gradients(value):
+            holds = positive
 
         def test(matters: bool) -> bool:
             return self._facts.is_finite(text, matters=matters) is positive if holds is None else holds
@@ -139,7 +143,7 @@ class TensorCalls:
         """What a function gives of its arguments: a number is a measured one, where those are."""
         if function in _COMPARE:
             return self._arithmetic.of_data(site.text, tuple(args), found)
-        return measured(found) if any(map(is_measured, args)) else found
+        return computed(found, [*tensors_in(args), *args])
 
     def method(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of a tensor, a container or a region, with arguments that are in sight."""
@@ -201,9 +205,9 @@ class TensorCalls:
             found = getattr(base, name)(*args, **kwargs)
         except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
             return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
-        if isinstance(base, torch.Tensor) and name in ("item", "tolist"):
-            return self._arithmetic.of_data(site.text, (base,), found) if isinstance(found, bool) else measured(found)
-        return found
+        if isinstance(base, torch.Tensor) and isinstance(found, bool) and name in ("item", "tolist"):
+            return self._arithmetic.of_data(site.text, (base,), found)
+        return computed(found, (base, *args)) if isinstance(base, torch.Tensor) and name not in _SHAPES else found
 
 
 def _bounds(args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
