@@ -15,6 +15,7 @@ from amplint.verify.interpreter.assignments import Assignments, LoopItems
 from amplint.verify.interpreter.evaluate import ByKind, Evaluator, Truth
 from amplint.verify.interpreter.lookup import Lookup, TableItems
 from amplint.verify.interpreter.standins import MISSING, Closure, Frame, Unknown, as_setting, key_of
+from amplint.verify.program.leaving import decides_later
 from amplint.verify.program.program import Code
 
 
@@ -125,7 +126,10 @@ class Expressions:
 
     def _conditional(self, value: ir.Conditional, frame: Frame) -> Any:
         matters = (
-            frame.code.is_tool(value) or _names_precision(frame.code, value) or self._is_scaler_or_none(value, frame)
+            frame.code.is_tool(value)
+            or _names_precision(frame.code, value)
+            or self._is_scaler_or_none(value, frame)
+            or _is_flag(frame.code, value)
         )
         holds = self._truth.of(self._asked(value.test, frame), matters=matters)
         return self._evaluator.evaluate(value.then if holds else value.other, frame)
@@ -208,6 +212,12 @@ def _offset(value: ir.Value) -> int:
         if type(added) is int:
             return added if value.op == "Add" else -added
     return 0
+
+
+def _is_flag(code: Code, value: ir.Conditional) -> bool:
+    """Whether a variable is set to one of two constants that a later test asks for."""
+    statement = ir.statement_of(value)
+    return statement is not None and value.parent is statement and decides_later(code, statement)
 
 
 def _names_precision(code: Code, value: ir.Conditional) -> bool:
