@@ -494,4 +494,4 @@ def test_the_report_says_what_is_shown_what_is_rounding_and_what_was_only_tried(
     assert re.search(rf"train: clean .*\n{loss}{numbers}", said)
     assert len(re.findall(r"^  warning +FutureWarning: ", said, re.MULTILINE)) == 2
     assert "AMP401 line 12: shown by the run, gone after the fix\n" in said
-    assert re.search(r"AMP304 line 10: no run can show it \(.+\); the fix was tried\n", said)
+    assert re.search(r"AMP304 line 10: no run can show it \(.+\); not reported after the fixes\n", said)

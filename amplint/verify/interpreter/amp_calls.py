@@ -150,12 +150,14 @@ class RegionCalls:
 
     def _settle_dtype(self, given: dict[str, Any], site: Site) -> None:
         """Give a region one of the dtypes that the text shows, float16 first; else leave its dtype out."""
-        del given["dtype"]
+        value = given.pop("dtype")
         region = region_of(site.code.module, site.call)
         found = region_dtypes(site.code.module, region) if region is not None else []
         known = [each.name for each in found if each.kind == "dtype" and each.name is not None]
         if "float16" in known or (known and len(known) == len(found)):
             given["dtype"] = getattr(torch, "float16" if "float16" in known else known[0])
+            if len(found) > 1 and isinstance(value, Unknown):
+                self._record.assumed[value.text] = "float16"
         else:
             self._stage.unsure_region = self._stage.unsure_region or site.where
 
