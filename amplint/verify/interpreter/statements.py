@@ -186,6 +186,7 @@ class Statements(Interpreter[Path]):
         if _returns_instead(statement.then, frame):
             return self._truth.of(value, matters=True)
         if _both_return(statement) or _is_of_returns(statement, frame):
+            matters = matters or (_returns_truth(statement) and self._is_between(value))
             return self._truth.of(value, matters=matters)
         if leaves is not None and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
@@ -383,6 +384,13 @@ def _both_return(statement: ir.If) -> bool:
     """Whether either arm ends with a value of the function: neither of them leaves it earlier than the other."""
     arms = (statement.then.statements[-1], statement.orelse.statements[-1] if statement.orelse is not None else None)
     return all(isinstance(each, ir.Return) and each.value is not None for each in arms)
+
+
+def _returns_truth(statement: ir.If) -> bool:
+    """Whether an arm ends with True or False: what has called the function asks for it."""
+    returns = (block.statements[-1] for block in statement.blocks())
+    values = (each.value for each in returns if isinstance(each, ir.Return))
+    return any(isinstance(each, ir.Constant) and isinstance(each.value, bool) for each in values)
 
 
 def _is_of_returns(statement: ir.If, frame: Frame) -> bool:
