@@ -162,6 +162,18 @@ def test_gradients_that_are_not_finite_are_those_of_an_overflow() -> None:
     assert ran("if torch.isfinite(norm):\n    scaler.step(optimizer)\nscaler.update()\ncontinue").judged.state == RIGHT
 
 
+@pytest.mark.parametrize("unscale", ["scaler.unscale_(optimizer)", "pass"])
+def test_a_clip_by_hand_asks_for_the_norm_that_it_has(unscale: str) -> None:
+    by_hand = """total = torch.norm(torch.stack([p.grad.norm() for p in model.parameters()]))
+        rate = 10.0 / (total + 1e-6)
+        if rate < 1:
+            for p in model.parameters():
+                p.grad.mul_(rate)"""
+    step = LOOP.replace("norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)", by_hand)
+    found = ran("pass", step=step.replace("scaler.unscale_(optimizer)", unscale))
+    assert found.judged.state == (RIGHT if unscale != "pass" else WRONG)
+
+
 def test_the_conditions_are_said_as_they_are() -> None:
     assert ran(skipped("math.isnan(loss.item())")).judged.faults[0].path == "loss is not finite"
     assert ran(skipped("loss.item() > 1e4")).judged.faults[0].path == "loss.item() > 1e4"

@@ -449,6 +449,14 @@ def made_in(frame: Frame) -> str:
     return f" ({', '.join(found)})" if found else ""
 
 
+def is_in_lazy(frame: Frame) -> bool:
+    """Whether a function runs because code that isn't run has called it: a constructor, which no iteration has."""
+    now: Frame | None = frame
+    while now is not None and not now.lazy:
+        now = now.site.frame if now.site is not None else now.parent if now.function is None else None
+    return now is not None
+
+
 def made_of(value: Unknown | Instance, depth: int = 5) -> Iterator[str]:
     """The identities of what an object was made of: what its constructor or an unseen call was given, and so on."""
     given = value.inputs if isinstance(value, Unknown) else tuple((value.given or {}).values())

@@ -31,6 +31,7 @@ from amplint.verify.interpreter.standins import (
     Unknown,
     as_setting,
     defined,
+    is_in_lazy,
     value_of,
 )
 from amplint.verify.interpreter.tensor_calls import TensorCalls
@@ -186,11 +187,15 @@ class Statements(Interpreter[Path]):
         if _returns_instead(statement.then, frame):
             return self._truth.of(value, matters=True)
         if _both_return(statement) or _is_of_returns(statement, frame):
-            matters = matters or (_returns_truth(statement) and self._is_between(value))
+            asked = _returns_truth(statement) and not is_in_lazy(frame)
+            matters = matters or (asked and self._is_between(value))
             return self._truth.of(value, matters=matters)
         if leaves is not None and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
             again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
+            if not self._loops and _returns_from_helper(statement, frame):
+                if not _returns_truth(statement) or is_in_lazy(frame):
+                    return False
             return self._is_between(value, again=again) and self._truth.of(value, matters=True)
         return self._truth.of(value, matters=matters)
 
@@ -386,11 +391,17 @@ def _both_return(statement: ir.If) -> bool:
     return all(isinstance(each, ir.Return) and each.value is not None for each in arms)
 
 
+def _returns_from_helper(statement: ir.If, frame: Frame) -> bool:
+    """Whether an arm ends with the return of a function that has no events: the iteration goes on."""
+    is_return = isinstance(statement.then.statements[-1], ir.Return)
+    return is_return and frame.function is not None and not frame.code.function_matters(frame.function)
+
+
 def _returns_truth(statement: ir.If) -> bool:
-    """Whether an arm ends with True or False: what has called the function asks for it."""
+    """Whether an arm ends with True, False or an integer: what has called the function asks for it."""
     returns = (block.statements[-1] for block in statement.blocks())
     values = (each.value for each in returns if isinstance(each, ir.Return))
-    return any(isinstance(each, ir.Constant) and isinstance(each.value, bool) for each in values)
+    return any(isinstance(each, ir.Constant) and isinstance(each.value, int) for each in values)
 
 
 def _is_of_returns(statement: ir.If, frame: Frame) -> bool:
