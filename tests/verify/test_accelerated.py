@@ -204,3 +204,33 @@ def test_only_a_file_that_imports_accelerate_has_an_accelerator() -> None:
     assert (
         interpret("def f(accelerator, loss, optimizer):\n    accelerator.backward(loss)\n    optimizer.step()\n") == []
     )
+
+
+UNGUARDED = ("    accelerator.clip_grad_norm_(model.parameters(), 1.0)", *USE)
+
+
+@pytest.mark.parametrize(
+    ("given", "assumed"),
+    [
+        ('mixed_precision="fp16", ', ""),
+        ("mixed_precision=args.precision, ", "args.precision is 'fp16'"),
+        ("", "accelerator.mixed_precision is 'fp16'"),
+    ],
+)
+def test_what_a_precision_out_of_sight_is_taken_for_is_named(given: str, assumed: str) -> None:
+    setup = SETUP.format(period="2").replace('mixed_precision="fp16", ', given)
+
+    def faults(*lines: str) -> list[str]:
+        (found,) = interpret(setup + "".join(f"        {line}\n" for line in (*ACCUMULATE, *lines)))
+        return [each.path for each in found.judged.faults if each.shows == "exception"]
+
+    assert faults(*UNGUARDED) == [assumed]
+    assert faults("    if accelerator.sync_gradients:", f"        {CLIP}", *USE) == []
+
+
+def test_only_conditions_that_a_fault_needs_are_named() -> None:
+    asked = ("    if args.clip > 0:", "        accelerator.clip_grad_norm_(model.parameters(), args.clip)", *USE)
+    logged = ("    if 'nu' in batch:", "        optimizer.zero_grad()")
+    found = step(*ACCUMULATE, *asked, *logged, period="args.period")
+    (fault,) = [each for each in found.judged.faults if each.shows == "exception"]
+    assert fault.path == "accelerator.gradient_accumulation_steps = 2, args.clip > 0"

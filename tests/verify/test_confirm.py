@@ -19,7 +19,7 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.engine import analysis
 from amplint.model import Module
 from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG, Fault, Judged
-from amplint.verify.steps.verdict import CLEAN, CONFIRMED, compared, decide, ends_only
+from amplint.verify.steps.verdict import CLEAN, CONFIRMED, compared, decide, ends_only, seen_as
 from tests import some
 from tests.conftest import Ran
 from tests.differential.compare import SETTINGS
@@ -495,6 +495,28 @@ def test_what_raises_or_warns_on_the_line_of_one_finding_shows_no_other() -> Non
     assert shown(elsewhere, ("AMP214", 3)) == [True]
 
 
+def test_a_finding_is_gone_though_something_else_is_left() -> None:
+    """What is seen on a finding's own line is what it is about: an exception of another line is not."""
+    faults = [Fault("exception", "line 47: AssertionError: no", ""), Fault("warning", "FutureWarning: old", "")]
+    judged = Judged(WRONG, faults, warned={"FutureWarning: old": [34]})
+    places = [("AMP101", 34), ("AMP204", 20)]
+    assert seen_as(judged, "AMP101", 34, places) == {"warning: FutureWarning: old"}
+    assert seen_as(judged, "AMP204", 20, places) == {"exception: AssertionError: no"}
+
+
+def test_what_a_fix_ends_is_gone_beside_what_is_left(
+    amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = STEP.replace("UNSCALE", "scaler.unscale_(optimizer)\n        scaler.unscale_(optimizer)")
+    (tmp_path / "old.py").write_text(
+        old.replace('torch.autocast("cuda", dtype=torch.float16)', "torch.cuda.amp.autocast()")
+    )
+    monkeypatch.chdir(tmp_path)
+    said = amplint("verify", "--isolated", "--select", "AMP101").out
+    assert "RuntimeError: unscale_() has already been called" in said
+    assert re.search(r"AMP101 line \d+: shown by the run, gone after the fix\n", said)
+
+
 def test_the_report_says_what_is_shown_what_is_rounding_and_what_was_only_tried(
     amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -509,7 +531,7 @@ def test_the_report_says_what_is_shown_what_is_rounding_and_what_was_only_tried(
     assert re.search(rf"train: clean .*\n{loss}{numbers}", said)
     assert len(re.findall(r"^  warning +FutureWarning: ", said, re.MULTILINE)) == 2
     assert "AMP401 line 12: shown by the run, gone after the fix\n" in said
-    assert re.search(r"AMP304 line 10: no run can show it \(.+\); the fix was tried\n", said)
+    assert re.search(r"AMP304 line 10: no run can show it \(.+\); not reported after the fixes\n", said)
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,11 @@ class Accelerators:
         """A new Accelerator by its constructor's arguments; without them the last one, or one from out of sight."""
         if given is not None or self._accelerator is None:
             known = given or {}
-            precision = known.get("mixed_precision")
-            precision = precision if isinstance(precision, str) else "fp16"
+            said = known.get("mixed_precision")
+            precision = said if isinstance(said, str) else "fp16"
+            if precision is not said:
+                named = said.text if isinstance(said, Unknown) else "accelerator.mixed_precision"
+                self._state.record.assumed[named] = repr(precision)
             scaler = self._state.stage.scaler(enabled=precision == "fp16")
             self._accelerator = Accelerator(precision, known.get(_PERIOD, None if given is None else 1), scaler)
         return self._accelerator

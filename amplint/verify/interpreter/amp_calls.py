@@ -38,6 +38,7 @@ from amplint.verify.interpreter.standins import (
     Site,
     Unknown,
     is_simple,
+    of_gradients,
     value_of,
 )
 from amplint.verify.interpreter.unscaled_losses import UnscaledLosses
@@ -149,12 +150,14 @@ class RegionCalls:
 
     def _settle_dtype(self, given: dict[str, Any], site: Site) -> None:
         """Give a region one of the dtypes that the text shows, float16 first; else leave its dtype out."""
-        del given["dtype"]
+        value = given.pop("dtype")
         region = region_of(site.code.module, site.call)
         found = region_dtypes(site.code.module, region) if region is not None else []
         known = [each.name for each in found if each.kind == "dtype" and each.name is not None]
         if "float16" in known or (known and len(known) == len(found)):
             given["dtype"] = getattr(torch, "float16" if "float16" in known else known[0])
+            if len(found) > 1 and isinstance(value, Unknown):
+                self._record.assumed[value.text] = "float16"
         else:
             self._stage.unsure_region = self._stage.unsure_region or site.where
 
@@ -388,7 +391,7 @@ class GradientCalls:
         if name == "clip_grads_with_norm_":
             total = next((each for each in args[2:] if isinstance(each, torch.Tensor)), torch.tensor(1.0))
             return self._events.run(site, lambda: torch.nn.utils.clip_grads_with_norm_(parameters, bound, total))
-        return self._events.run(site, lambda: torch.nn.utils.clip_grad_norm_(parameters, bound, order))
+        return of_gradients(self._events.run(site, lambda: torch.nn.utils.clip_grad_norm_(parameters, bound, order)))
 
     def named_clip(self, owner: Any, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """What a call out of sight does that goes by the name of a clip: it is taken for one; else `MISSING`.

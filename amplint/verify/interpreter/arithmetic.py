@@ -16,7 +16,19 @@ from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import MISSING, Dotted, Key, Unknown, as_setting, value_of
+from amplint.verify.interpreter.standins import (
+    MISSING,
+    Dotted,
+    Key,
+    Measured,
+    Unknown,
+    as_setting,
+    computed,
+    has_finite,
+    is_measured,
+    is_of_gradients,
+    value_of,
+)
 from amplint.verify.interpreter.world import Stage
 
 _LARGEST = 1 << 40  # an integer's absolute value, an item's count
@@ -72,6 +84,7 @@ _SHORT_PERIOD = 8  # the same of a counter that is out of sight
 _LOSS = re.compile(r"(?i)loss|crit|\berr|objective")
 _NAMED = (Unknown, Dotted)
 _SUMS = ("Add", "Subtract")
+_OF_TRUTHS = ("BitAnd", "BitOr", "BitXor")
 _Test = Callable[[bool], bool]
 _SAMENESS = ("Equal", "NotEqual", "Is", "IsNot")
 
@@ -88,6 +101,14 @@ class Arithmetic:
 
     def unary(self, op: str, operand: Any, text: str) -> Any:
         """`op operand`."""
+        if op == "BitInvert" and isinstance(operand, Unknown) and operand.test is not None:
+            inverted = ~operand.tensor if operand.tensor is not None else None
+            return Unknown(
+                text,
+                inputs=(operand,),
+                tensor=inverted,
+                test=lambda matters: not self._truth.of(operand, matters=matters),
+            )
         if op == "Not":
             operand = as_setting(operand)
             if isinstance(operand, Unknown):
@@ -95,7 +116,7 @@ class Arithmetic:
             return not self._truth.of(operand, matters=False)
         operand = value_of(operand)
         if isinstance(operand, (int, float, torch.Tensor)) and op in ("Minus", "Plus"):
-            return -operand if op == "Minus" else operand
+            return computed(-operand, (operand,)) if op == "Minus" else operand
         return Unknown(text, inputs=(operand,))
 
     def micro_step(self, left: Any, added: int, right: Any, text: str) -> Unknown | None:
@@ -118,6 +139,8 @@ class Arithmetic:
         counted = self._counter(op, left, right, text)
         if counted is not None:
             return counted
+        if op in _OF_TRUTHS and any(isinstance(each, Unknown) and each.test is not None for each in (left, right)):
+            return self._of_truths(op, left, right, text)
         left, right = self._operand(left), self._operand(right)
         if op in _SUMS:
             for one, other in ((left, right), (right, left)):
@@ -133,7 +156,19 @@ class Arithmetic:
             without = set(map(id, right))
             return [each for each in left if id(each) not in without]
         known = arithmetic(op, left, right)
-        return Unknown(text, inputs=_of_loss(op, left, right)) if known is None else known
+        return Unknown(text, inputs=_of_loss(op, left, right)) if known is None else computed(known, (left, right))
+
+    def _of_truths(self, op: str, left: Any, right: Any, text: str) -> Unknown:
+        """`left op right` of two truths, at least one of which is out of sight."""
+        tensors = [value_of(each) for each in (left, right)]
+        both = all(isinstance(each, (torch.Tensor, bool)) for each in tensors)
+        tensor = arithmetic(op, *tensors) if both else None
+
+        def test(matters: bool) -> bool:
+            return bool(BINARY[op](self._truth.of(left, matters=matters), self._truth.of(right, matters=matters)))
+
+        tensor = tensor if isinstance(tensor, torch.Tensor) else None
+        return Unknown(text, inputs=(left, right), tensor=tensor, test=test)
 
     def _counter(self, op: str, left: Any, right: Any, text: str) -> Unknown | None:
         """A number that is counted out of sight, or by what is out of sight."""
@@ -156,6 +191,27 @@ class Arithmetic:
 
     # --- comparisons
 
+    def asked(self, value: Any, text: str) -> Any:
+        """A value that is asked for its truth; one that a tensor of the bench has given is out of sight."""
+        if not is_measured(value) or (isinstance(value, torch.Tensor) and value.requires_grad):
+            return value
+        return self.of_data(text, (value,), value)
+
+    def of_data(self, text: str, of: tuple[Any, ...], found: Any) -> Any:
+        """What a program makes of tensors of the bench, which has `found` something true or false.
+
+        What is infinite or NaN in a run is so in training. Gradients are compared with those of the run without AMP,
+        and have runs with an overflow: what is asked of them comes out as it does in each run.
+        """
+        if any(map(is_of_gradients, of)) or not all(map(has_finite, filter(is_measured, of))):
+            return found
+        holds = self._truth.of(found, matters=False)
+        return Unknown(
+            text,
+            tensor=found if isinstance(found, torch.Tensor) else None,
+            test=lambda matters: self._facts.measured(text, holds=holds, matters=matters),
+        )
+
     def compared(self, left: Any, op: str, right: Any, text: str) -> Any:
         """`left op right`, a comparison."""
         if isinstance(left, Key) is not isinstance(right, Key):
@@ -163,7 +219,11 @@ class Arithmetic:
         left, right = _setting(left, right), _setting(right, left)
         if op in ("Is", "IsNot") and not isinstance(left, Unknown) and right is None:
             return COMPARE[op](left, None)
-        if op in COMPARES and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
+        if op not in ("Is", "IsNot") and any(map(is_measured, (left, right))):
+            if not any(isinstance(each, Unknown) for each in (left, right)):
+                return self._compared_numbers(left, op, right, text)
+        numbers = (isinstance(each, (Unknown, int)) and not isinstance(each, bool) for each in (left, right))
+        if op in COMPARES and all(numbers):
             counted = self._counted(left, op, right, text)
             if counted is not None:
                 return counted
@@ -172,6 +232,13 @@ class Arithmetic:
             return Unknown(text, test=test, inputs=inputs)
         try:
             return COMPARE[op](left, right)
+        except (TypeError, ValueError, RuntimeError):
+            return Unknown(text)
+
+    def _compared_numbers(self, left: Any, op: str, right: Any, text: str) -> Any:
+        """A comparison of what tensors of the bench have given."""
+        try:
+            return self.of_data(text, (left, right), COMPARE[op](left, right))
         except (TypeError, ValueError, RuntimeError):
             return Unknown(text)
 
@@ -228,7 +295,7 @@ def _of_loss(op: str, left: Any, right: Any) -> tuple[Any, ...]:
 
 
 def _is_plain(value: Any) -> bool:
-    if isinstance(value, _Computed):
+    if isinstance(value, (_Computed, Measured)):
         return False
     return value is None or isinstance(value, (bool, int, float, str, list, tuple))
 

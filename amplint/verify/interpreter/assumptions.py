@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
 
-from amplint.model.syntax.operators import ORDERS
+from amplint.model.syntax.operators import COMPARES, ORDERS
 from amplint.verify.interpreter.standins import MISSING, Unknown
 
 # All combinations of so many conditions are run; of more, each pair.
@@ -234,7 +234,9 @@ class Facts:
     there: Set[str] = frozenset()  # what can't be None
     tools: Set[str] = frozenset()  # what is a scaler or an optimizer, or None
     always: Set[str] = frozenset()  # those of them that are never None
+    iteration: Callable[[], int] = lambda: 0  # the one that the run is in
     _known: dict[str, _Known] = field(default_factory=dict)
+    _otherwise: dict[str, dict[int, bool]] = field(default_factory=dict)  # by questions and iterations
 
     def _of(self, value: Unknown) -> _Known:
         known = self._known.get(value.setting)
@@ -302,6 +304,24 @@ class Facts:
         known.answer(lambda it: bool(it == found), holds=True)
         return found
 
+    def is_finite(self, text: str, *, matters: bool) -> bool:
+        """Whether a number of the bench, which is finite, is taken to be: `text` is how the program writes it."""
+        return not self._is_otherwise(f"{text} is finite", matters=matters)
+
+    def measured(self, text: str, *, holds: bool, matters: bool) -> bool:
+        """Whether a test of numbers of the bench is taken to hold, of which it `holds` or doesn't."""
+        return self._is_otherwise(text if holds else f"not ({text})", matters=matters) is not holds
+
+    def _is_otherwise(self, question: str, *, matters: bool) -> bool:
+        """Whether what is true of the bench's numbers is taken for false in this iteration.
+
+        Data differ from batch to batch: it is false in the first iteration that asks, and in each second one after it.
+        """
+        if self.choices.ask(question, (True, False), matters=matters):
+            return False
+        known = self._otherwise.setdefault(question, {})
+        return known.setdefault(self.iteration(), len(known) % 2 == 0)
+
     def truth(self, value: Unknown, *, matters: bool) -> bool:
         """Whether it counts as true."""
         if value.test is not None:
@@ -338,6 +358,8 @@ class Facts:
             return self.is_none(value, matters=matters)
         if isinstance(other, bool) and op in ("Is", "Equal"):
             return self.truth(value, matters=matters) is other
+        if value.test is not None and op in COMPARES and isinstance(other, (int, float)):
+            return bool(COMPARES[op](int(value.test(matters)), other))
         if value.text in self.periods and isinstance(other, (int, float)):
             self.number(value, matters=matters)
         said = f"{value.text} {_SAID.get(op, op)} {other!r}"

@@ -15,7 +15,18 @@ from amplint.verify.interpreter.evaluate import Truth
 from amplint.verify.interpreter.lookup import Lookup
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
-from amplint.verify.interpreter.standins import ClassValue, Closure, Counted, Dotted, Instance, Partial, Site, Unknown
+from amplint.verify.interpreter.standins import (
+    ClassValue,
+    Closure,
+    Counted,
+    Dotted,
+    Instance,
+    Partial,
+    Site,
+    Unknown,
+    computed,
+    is_measured,
+)
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "torch.Tensor": torch.Tensor,
@@ -121,7 +132,10 @@ def _number(kind: Callable[[Any], Any]) -> Callable[..., Any]:
             return args[0]
         if isinstance(args[0], (bool, int, float, str, torch.Tensor)):
             try:
-                return kind(args[0])
+                found = kind(args[0])
+                if kind is bool:
+                    return parts.arithmetic.asked(args[0], site.text) if is_measured(args[0]) else found
+                return computed(found, args)
             except (ValueError, OverflowError, RuntimeError):
                 return NotImplemented
         return NotImplemented
@@ -142,7 +156,7 @@ def _extreme(kind: Callable[..., Any]) -> Callable[..., Any]:
     def extreme(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         known = all(isinstance(each, (int, float)) for each in given)
-        return kind(given) if given and known else NotImplemented
+        return computed(kind(given), given) if given and known else NotImplemented
 
     return extreme
 
@@ -151,9 +165,16 @@ def _of_all(kind: Callable[[list[bool]], bool]) -> Callable[..., Any]:
     def test(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if len(args) != 1 or not isinstance(args[0], (list, tuple)):
             return NotImplemented
-        if any(isinstance(each, Unknown) for each in args[0]):
+        items = [parts.arithmetic.asked(each, f"{site.text} of item {at}") for at, each in enumerate(args[0], 1)]
+        if not any(isinstance(each, Unknown) for each in items):
+            return kind([parts.truth.of(each, matters=False) for each in items])
+        if any(isinstance(each, Unknown) and each.test is None for each in items):
             return NotImplemented
-        return kind([parts.truth.of(each, matters=False) for each in args[0]])
+        return Unknown(
+            site.text,
+            inputs=(*items,),
+            test=lambda matters: kind([parts.truth.of(each, matters=matters) for each in items]),
+        )
 
     return test
 

@@ -58,7 +58,15 @@ from amplint.verify.interpreter.standins import (
     none_used,
     text_of,
 )
-from amplint.verify.interpreter.tensor_calls import RANDOM, NetCalls, TensorCalls
+from amplint.verify.interpreter.tensor_calls import (
+    FINITE,
+    HAVE_FINITE,
+    RANDOM,
+    SAME_TRUTH,
+    SAME_TRUTHS,
+    NetCalls,
+    TensorCalls,
+)
 from amplint.verify.interpreter.unseen_calls import SHAPES, UnseenCalls, named_after
 from amplint.verify.interpreter.unseen_training import is_given_tools
 from amplint.verify.interpreter.world import Stage
@@ -170,6 +178,11 @@ class LibraryCalls:
             return self._builtins.call(name, args, kwargs, site)
         if name in RANDOM:
             return self._tensors.random(name.removeprefix("torch."), args, kwargs, site)
+        owner, _, last = name.rpartition(".")
+        if last in FINITE and owner in HAVE_FINITE and site.call.positional and args:
+            return self._tensors.is_finite(last, args[0], site.code.text(site.call.positional[0]), site)
+        if name in SAME_TRUTHS and args and isinstance(args[0], Unknown) and args[0].test is not None:
+            return self._tensors.same_truth(args[0], args[0].tensor, site)
         if name in FUNCTIONS:
             return self._tensors.function(FUNCTIONS[name], args, kwargs, site)
         if (clipped := self._gradients.named_clip(None, args, kwargs, site)) is not MISSING:
@@ -314,6 +327,10 @@ class MethodCalls:
 
     def _of_value(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of a value out of sight, a tensor, or of one of Python's objects."""
+        if name in FINITE and isinstance(base, (Unknown, torch.Tensor)) and isinstance(site.call.func, ir.Attribute):
+            return self._tensors.is_finite(name, base, site.code.text(site.call.func.base), site)
+        if name in SAME_TRUTH and isinstance(base, Unknown) and base.test is not None:
+            return self._tensors.same_truth(base, base.tensor, site)
         if isinstance(base, Unknown):
             return self._of_unknown(base, name, args, kwargs, site)
         if any(isinstance(base, of) and name in methods for of, methods in METHODS):

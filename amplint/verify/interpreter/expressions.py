@@ -15,6 +15,7 @@ from amplint.verify.interpreter.assignments import Assignments, LoopItems
 from amplint.verify.interpreter.evaluate import ByKind, Evaluator, Truth
 from amplint.verify.interpreter.lookup import Lookup, TableItems
 from amplint.verify.interpreter.standins import MISSING, Closure, Frame, Unknown, as_setting, key_of
+from amplint.verify.program.leaving import decides_later
 from amplint.verify.program.program import Code
 
 
@@ -76,7 +77,10 @@ class Expressions:
         return Unknown(frame.code.text(value), inputs=(base,), tensor=tensor)
 
     def _unary(self, value: ir.Unary, frame: Frame) -> Any:
-        return self._arithmetic.unary(value.op, self._evaluator.evaluate(value.operand, frame), frame.code.text(value))
+        operand = self._evaluator.evaluate(value.operand, frame)
+        if value.op == "Not":
+            operand = self._arithmetic.asked(operand, frame.code.text(value.operand))
+        return self._arithmetic.unary(value.op, operand, frame.code.text(value))
 
     def _binary(self, value: ir.Binary, frame: Frame) -> Any:
         left, right = self._evaluator.evaluate(value.left, frame), self._evaluator.evaluate(value.right, frame)
@@ -88,13 +92,13 @@ class Expressions:
         return self._arithmetic.binary(value.op, left, right, text)
 
     def _bool(self, value: ir.Bool, frame: Frame) -> Any:
-        left = as_setting(self._evaluator.evaluate(value.left, frame))
+        left = as_setting(self._asked(value.left, frame))
         wanted = value.op == "and"  # what the left one has to be for the right one to count
         if not isinstance(left, Unknown):
             return (
                 self._evaluator.evaluate(value.right, frame) if self._truth.of(left, matters=False) is wanted else left
             )
-        right = self._evaluator.evaluate(value.right, frame)
+        right = self._asked(value.right, frame)
 
         def test(matters: bool) -> bool:
             return self._truth.of(right if self._truth.of(left, matters=matters) is wanted else left, matters=matters)
@@ -102,6 +106,10 @@ class Expressions:
         if not wanted and not isinstance(right, Unknown):
             return Unknown(left.text, inputs=(left,), test=test)
         return Unknown(frame.code.text(value), inputs=(left, right), test=test)
+
+    def _asked(self, value: ir.Value, frame: Frame) -> Any:
+        """The value of an expression that is asked for its truth."""
+        return self._arithmetic.asked(self._evaluator.evaluate(value, frame), frame.code.text(value))
 
     def _compare(self, value: ir.Compare, frame: Frame) -> Any:
         left = self._evaluator.evaluate(value.left, frame)
@@ -118,9 +126,12 @@ class Expressions:
 
     def _conditional(self, value: ir.Conditional, frame: Frame) -> Any:
         matters = (
-            frame.code.is_tool(value) or _names_precision(frame.code, value) or self._is_scaler_or_none(value, frame)
+            frame.code.is_tool(value)
+            or _names_precision(frame.code, value)
+            or self._is_scaler_or_none(value, frame)
+            or _is_flag(frame.code, value)
         )
-        holds = self._truth.of(self._evaluator.evaluate(value.test, frame), matters=matters)
+        holds = self._truth.of(self._asked(value.test, frame), matters=matters)
         return self._evaluator.evaluate(value.then if holds else value.other, frame)
 
     def _is_scaler_or_none(self, value: ir.Conditional, frame: Frame) -> bool:
@@ -201,6 +212,12 @@ def _offset(value: ir.Value) -> int:
         if type(added) is int:
             return added if value.op == "Add" else -added
     return 0
+
+
+def _is_flag(code: Code, value: ir.Conditional) -> bool:
+    """Whether a variable is set to one of two constants that a later test asks for."""
+    statement = ir.statement_of(value)
+    return statement is not None and value.parent is statement and decides_later(code, statement)
 
 
 def _names_precision(code: Code, value: ir.Conditional) -> bool:

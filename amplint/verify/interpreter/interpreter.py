@@ -62,10 +62,10 @@ class Interpreter:
         self.stage = stage
         stage.clears_itself = not step.clears or stage.knowledge.cleared
         known = stage.knowledge
-        facts = Facts(choices, code.periods, known.there, known.tools, known.always)
+        facts = Facts(choices, code.periods, known.there, known.tools, known.always, lambda: stage.iteration)
         self.record = record = RunRecord(code)
         iterations = min(_MOST_ITERATIONS, max(_ITERATIONS, stage.knowledge.period * 2))
-        self._state = state = RunState(stage, facts, record, iterations)
+        self._state = state = RunState(stage, facts, record, iterations, not step.has_loop)
         self._evaluator = evaluator = Evaluator(state)
         self._frames = LazyFrames(code, step.function, cls, stage.knowledge, evaluator)
         parts = _Parts((choices, stage, facts, record, state, evaluator, self._frames))

@@ -40,7 +40,9 @@ from amplint.verify.interpreter.standins import (
     Site,
     Unknown,
     defined,
+    is_of_gradients,
     is_output,
+    of_gradients,
 )
 from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.files import Place
@@ -516,12 +518,13 @@ class Lookup:
 def _of_object(base: Any, name: str, value: ir.Value, code: Code) -> Any:
     """An attribute of one of torch's objects or of Python's, as far as a program may have it."""
     if isinstance(base, torch.nn.Parameter) and name == "grad" and not code.known(_measures, value):
-        return gradient(base)
+        return of_gradients(gradient(base))
     if name == "shape" and is_output(base):
         return Unknown(code.text(value))
     for kind, attributes in ATTRIBUTES:
         if isinstance(base, kind) and name in attributes and hasattr(base, name):
-            return getattr(base, name)
+            found = getattr(base, name)
+            return of_gradients(found) if name == "grad" or is_of_gradients(base) else found
     if any(isinstance(base, kind) and name in methods for kind, methods in METHODS):
         return Method(base, name)
     return Unknown(code.text(value), inputs=(base,))

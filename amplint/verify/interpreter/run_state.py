@@ -84,6 +84,9 @@ class RunRecord:
     # Lines on which the program computes a loss in half precision and the bench has its own: the call, and how.
     not_run: dict[str, tuple[str, str]] = field(default_factory=dict)
     unseen_regions: dict[str, str] = field(default_factory=dict)  # lines with contexts out of sight, named of autocast
+    assumed: dict[str, str] = field(
+        default_factory=dict
+    )  # what says a precision out of sight, and what it is taken for
     unscaled: str = ""  # the first line that asks for gradients of a float16 loss that no scaler scales
     unseen_model: bool = False  # one was run whose own regions can't be seen
     caught: list[str] = field(default_factory=list)  # exceptions of torch's that the program has caught, with lines
@@ -131,6 +134,7 @@ class RunState:
     facts: Facts
     record: RunRecord
     iterations: int  # of a loop over batches, and calls of a step that has no loop
+    is_called_again: bool = False  # the step has no loop: its calls are the iterations
     tick: int = 0  # the iteration of the step, from 0
     budget: int = BUDGET  # what is left of it
     running: list[Frame] = field(default_factory=list)  # of the functions that have been called, the innermost last

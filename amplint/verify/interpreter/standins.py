@@ -4,6 +4,7 @@ and what is asked of it: the tensors in it, how the program writes it, where it 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -139,6 +140,55 @@ class Key(str):
     """A key of a mapping out of sight: what it says is not known."""
 
     __slots__ = ()
+
+
+class Measured:
+    """Marks a number that a tensor of the bench has given: in training it is another one."""
+
+
+class _Float(Measured, float):
+    """A measured number."""
+
+
+class _Int(Measured, int):
+    """The same of an integer."""
+
+
+def computed(value: Any, of: Iterable[Any]) -> Any:
+    """A value that is computed `of` others: a number is marked, if one of these is measured.
+
+    What comes from gradients is known to, as they themselves are.
+    """
+    of = [each for each in of if is_measured(each)]
+    if type(value) in (int, float) and of:
+        value = _Float(value) if type(value) is float else _Int(value)
+    if any(map(is_of_gradients, of)) and not any(value is each for each in of):
+        return of_gradients(value)
+    return value
+
+
+def of_gradients(value: Any) -> Any:
+    """A tensor or measured number that comes from gradients, marked."""
+    if is_measured(value):
+        value.of_gradients = True
+    return value
+
+
+def is_of_gradients(value: Any) -> bool:
+    """Whether a value comes from gradients: it is not finite in the runs in which they overflow."""
+    return getattr(value, "of_gradients", False)
+
+
+def is_measured(value: Any) -> bool:
+    """Whether a value is a tensor of the bench, or a number that one has given."""
+    return isinstance(value, (Measured, torch.Tensor))
+
+
+def has_finite(value: Any) -> bool:
+    """Whether nothing in a tensor or number is infinite or NaN."""
+    if isinstance(value, torch.Tensor):
+        return bool(torch.isfinite(value).all())
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def key_of(value: Any) -> Hashable:
@@ -397,6 +447,14 @@ def made_in(frame: Frame) -> str:
             found.append(f"line {now.site.row}")
         now = now.site.frame if now.site is not None else now.parent if now.function is None else None
     return f" ({', '.join(found)})" if found else ""
+
+
+def is_in_lazy(frame: Frame) -> bool:
+    """Whether a function runs because code that isn't run has called it: a constructor, which no iteration has."""
+    now: Frame | None = frame
+    while now is not None and not now.lazy:
+        now = now.site.frame if now.site is not None else now.parent if now.function is None else None
+    return now is not None
 
 
 def made_of(value: Unknown | Instance, depth: int = 5) -> Iterator[str]:

@@ -8,13 +8,11 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import torch
 
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import EXITS
 from amplint.model.syntax.interpreter import Interpreter, Paths, Rounds
 from amplint.verify.fixtures.proof import said
 from amplint.verify.interpreter.arithmetic import Arithmetic
@@ -33,22 +31,17 @@ from amplint.verify.interpreter.standins import (
     Unknown,
     as_setting,
     defined,
+    is_in_lazy,
     value_of,
 )
 from amplint.verify.interpreter.tensor_calls import TensorCalls
+from amplint.verify.program.leaving import Left, decides_later, is_caught, left
 from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import STEPS, Code
 
 _OF_AMP = re.compile(r"(?i)auto_?cast")
 _FEW = 4  # iterations of a loop without events
 _MOST_ADDED = 64  # items of a list
-
-
-class Left(Enum):
-    """What a suite leaves at its end."""
-
-    LOOP = "a loop or function"
-    PROGRAM = "the program"
 
 
 @dataclass(eq=False)
@@ -142,7 +135,11 @@ class Statements(Interpreter[Path]):
 
     def _assert(self, statement: ir.Assert, frame: Frame) -> None:
         value = self._evaluator.evaluate(statement.test, frame)
-        if not isinstance(value, Unknown) and not self._truth.of(value, matters=False):
+        value = self._arithmetic.asked(value, frame.code.text(statement.test))
+        if isinstance(value, Unknown) and not is_caught(statement):
+            return
+        matters = isinstance(value, Unknown) and self._is_between(value)
+        if not self._truth.of(value, matters=matters):
             raise Raised(f"AssertionError({frame.code.text(statement.test)})", frame.code.where(statement))
 
     def _define(self, statement: ir.Function | ir.Class, frame: Frame) -> None:
@@ -153,7 +150,7 @@ class Statements(Interpreter[Path]):
     def arms(self, statement: ir.If, states: list[Path]) -> tuple[list[Path], list[Path]]:
         """The path, in the arm that it takes."""
         frame = states[0].frame
-        value = as_setting(self._evaluator.evaluate(statement.test, frame))
+        value = as_setting(self._asked(statement.test, frame))
         decided = (
             self._is_object(statement.test, frame)
             if isinstance(value, Unknown)
@@ -169,6 +166,10 @@ class Statements(Interpreter[Path]):
         self._state.record.held.setdefault(statement.id, set()).add(holds)
         return (states, []) if holds else ([], states)
 
+    def _asked(self, test: ir.Value, frame: Frame) -> Any:
+        """The value of a test."""
+        return self._arithmetic.asked(self._evaluator.evaluate(test, frame), frame.code.text(test))
+
     def _is_object(self, test: ir.Value, frame: Frame) -> bool | None:
         """How a test comes out that asks whether there is an object, where one is known to be there; else None."""
         asked = asked_for(test)
@@ -179,19 +180,31 @@ class Statements(Interpreter[Path]):
 
     def _chosen(self, statement: ir.If, value: Unknown, frame: Frame, *, matters: bool) -> bool:
         """Whether a test out of sight holds; `matters`: there are events in what it decides on."""
-        left = _left(statement.then, frame)
-        if left is Left.PROGRAM and not matters:
+        leaves = left(frame.code, statement.then)
+        matters = matters or decides_later(frame.code, statement)
+        if leaves is Left.PROGRAM and not matters:
             return False  # nothing comes behind it, with AMP or without
         if _returns_instead(statement.then, frame):
             return self._truth.of(value, matters=True)
         if _both_return(statement) or _is_of_returns(statement, frame):
+            asked = _returns_truth(statement) and not is_in_lazy(frame)
+            matters = matters or (asked and self._is_between(value))
             return self._truth.of(value, matters=matters)
-        if left is not None and not matters:
+        if leaves is not None and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
             again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
-            between = bool(self._state.record.busy and self._loops and (again or value.counts is None))
-            return between and self._truth.of(value, matters=True)
+            if not self._loops and _returns_from_helper(statement, frame):
+                if not _returns_truth(statement) or is_in_lazy(frame):
+                    return False
+            return self._is_between(value, again=again) and self._truth.of(value, matters=True)
         return self._truth.of(value, matters=matters)
+
+    def _is_between(self, value: Any, *, again: bool = False) -> bool:
+        """Whether a test is asked between the events of an iteration; `again`: it leaves the rest of one."""
+        iterates = self._loops or self._state.is_called_again
+        return bool(
+            self._state.record.busy and iterates and (again or not isinstance(value, Unknown) or value.counts is None)
+        )
 
     def subject(self, statement: ir.Match, states: list[Path]) -> list[Path]:
         """The path, with what a `match` asks about."""
@@ -216,7 +229,9 @@ class Statements(Interpreter[Path]):
         code = path.frame.code
         if case.irrefutable:
             return True
-        matters = any(code.matters(each.body) for each in statement.cases)
+        matters = any(map(code.matters, statement.blocks())) or (
+            self._is_between(path.value) and any(left(code, each) is Left.LOOP for each in statement.blocks())
+        )
         if case.equals is None:
             asked = f"{code.text(statement.subject)} is case {code.row(case.body.statements[0])}"
             return self._truth.of(Unknown(asked), matters=matters)
@@ -363,17 +378,6 @@ class _Iterations(Rounds[Path]):
         return [self._path] if self._goes_on else []
 
 
-def _left(block: ir.Block, frame: Frame) -> Left | None:
-    """What a suite leaves at its end by a jump, or by ending the program; None: nothing."""
-    last = block.statements[-1]
-    call = last.value if isinstance(last, ir.Expr) else None
-    exits = isinstance(call, ir.Call) and bool(frame.code.module.names.of(call.func) & EXITS)
-    if exits or isinstance(last, ir.Raise):
-        return Left.PROGRAM
-    jumps = isinstance(last, ir.Jump) and last.kind != "pass"
-    return Left.LOOP if jumps or isinstance(last, ir.Return) else None
-
-
 def _returns_instead(block: ir.Block, frame: Frame) -> bool:
     """Whether a suite ends a function that returns a scaler or region elsewhere."""
     function = frame.function
@@ -385,6 +389,19 @@ def _both_return(statement: ir.If) -> bool:
     """Whether either arm ends with a value of the function: neither of them leaves it earlier than the other."""
     arms = (statement.then.statements[-1], statement.orelse.statements[-1] if statement.orelse is not None else None)
     return all(isinstance(each, ir.Return) and each.value is not None for each in arms)
+
+
+def _returns_from_helper(statement: ir.If, frame: Frame) -> bool:
+    """Whether an arm ends with the return of a function that has no events: the iteration goes on."""
+    is_return = isinstance(statement.then.statements[-1], ir.Return)
+    return is_return and frame.function is not None and not frame.code.function_matters(frame.function)
+
+
+def _returns_truth(statement: ir.If) -> bool:
+    """Whether an arm ends with True, False or an integer: what has called the function asks for it."""
+    returns = (block.statements[-1] for block in statement.blocks())
+    values = (each.value for each in returns if isinstance(each, ir.Return))
+    return any(isinstance(each, ir.Constant) and isinstance(each.value, int) for each in values)
 
 
 def _is_of_returns(statement: ir.If, frame: Frame) -> bool:

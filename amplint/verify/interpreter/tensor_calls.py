@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,16 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.verify.interpreter.allowed_calls import MODULES, SAME_METHODS
 from amplint.verify.interpreter.amp_calls import BOUND, AmpEvents
+from amplint.verify.interpreter.arithmetic import Arithmetic
+from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.standins import (
     CannotFollow,
     Instance,
     Site,
     Unknown,
+    computed,
+    has_finite,
+    is_of_gradients,
     is_output,
     is_simple,
     lasting,
@@ -36,6 +42,30 @@ _CLAMPS = ("clamp", "clamp_", "clip", "clip_")
 _FILLS = ("normal_", "uniform_")
 _MOST_RANDOM = 1 << 14  # numbers
 _LARGEST = 10_000  # items of a container
+# What asks of numbers whether they are finite, here and in other libraries.
+FINITE = ("isnan", "isinf", "isfinite")
+HAVE_FINITE = ("torch", "math", "cmath", "numpy")
+# Methods that are as true as the truths of which they are.
+SAME_TRUTH = {
+    "all",
+    "any",
+    "bool",
+    "clone",
+    "cpu",
+    "cuda",
+    "detach",
+    "float",
+    "int",
+    "item",
+    "max",
+    "numpy",
+    "sum",
+    "to",
+}
+SAME_TRUTHS = {f"{of}.{name}" for of in ("torch", "numpy") for name in ("all", "any", "max", "sum", "asarray")}
+_COMPARE = (torch.allclose,)
+_SHAPES = ("dim", "size", "numel", "nelement", "data_ptr")
+_WRAPPED = re.compile(r"(?:float|abs)\((.+)\)|(.+)\.(?:item|detach|cpu|float|numpy|abs|sum|mean|max)\(\)|(.+)\.data")
 _CASTS = {torch.float16: "half", torch.float32: "float", torch.float64: "double"}  # what `to` does with a dtype
 
 
@@ -46,6 +76,30 @@ class TensorCalls:
     _stage: Stage
     _events: AmpEvents
     _unseen: UnseenCalls
+    _facts: Facts
+    _arithmetic: Arithmetic
+
+    def is_finite(self, name: str, of: Any, written: str, site: Site) -> Unknown:
+        """What one of `FINITE` says of a value: what is infinite or NaN in a run is so, else that is a choice."""
+        value = value_of(of)
+        found = None
+        if isinstance(value, (torch.Tensor, int, float)):
+            found = getattr(torch, name)(torch.as_tensor(value))
+        text = _stripped(of.text if isinstance(of, Unknown) else written)
+        positive = name == "isfinite"
+        # An overflow of gradients may be inf or NaN: who asks for one of them is told of it in the run that has one.
+        holds = None if found is None or has_finite(value) else bool(found.all()) if positive else True
+        if holds is None and is_of_gradients(value):
+            holds = positive
+
+        def test(matters: bool) -> bool:
+            return self._facts.is_finite(text, matters=matters) is positive if holds is None else holds
+
+        return Unknown(site.text, inputs=(of,), tensor=found, test=test)
+
+    def same_truth(self, of: Unknown, tensor: torch.Tensor | None, site: Site) -> Unknown:
+        """What is as true as a value out of sight: whether anything in it is, or all of it, or it as a number."""
+        return Unknown(site.text, inputs=(of,), tensor=tensor, test=of.test)
 
     def random(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """Random numbers in the shape of a tensor that is in sight; data of a program's own shape are not made."""
@@ -76,12 +130,20 @@ class TensorCalls:
             if function is torch.exp:
                 self._exponentiated(known[0] if known else None)
             try:
-                return function(*known, **_placed_here(kwargs))
+                found = function(*known, **_placed_here(kwargs))
             except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
                 pass
+            else:
+                return self._given(function, found, known, site)
         tensors = list(tensors_in(known))
         tensor = self._stage.output(None, tensors) if tensors else None
         return Unknown(site.text, inputs=tuple(args), tensor=tensor)
+
+    def _given(self, function: Callable[..., Any], found: Any, args: list[Any], site: Site) -> Any:
+        """What a function gives of its arguments: a number is a measured one, where those are."""
+        if function in _COMPARE:
+            return self._arithmetic.of_data(site.text, tuple(args), found)
+        return computed(found, [*tensors_in(args), *args])
 
     def method(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of a tensor, a container or a region, with arguments that are in sight."""
@@ -140,9 +202,12 @@ class TensorCalls:
         if site.event is not None and site.event.kind != "opaque":
             return self._events.run(site, lambda: getattr(base, name)(*args, **kwargs))
         try:
-            return getattr(base, name)(*args, **kwargs)
+            found = getattr(base, name)(*args, **kwargs)
         except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
             return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+        if isinstance(base, torch.Tensor) and isinstance(found, bool) and name in ("item", "tolist"):
+            return self._arithmetic.of_data(site.text, (base,), found)
+        return computed(found, (base, *args)) if isinstance(base, torch.Tensor) and name not in _SHAPES else found
 
 
 def _bounds(args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -169,6 +234,13 @@ def _of_container(
 
 def _in_sight(values: list[Any]) -> list[Any]:
     return [each for each in values if not isinstance(each, Unknown)]
+
+
+def _stripped(text: str) -> str:
+    """A value as a program writes it, without what makes a number of it."""
+    while found := _WRAPPED.fullmatch(text):
+        text = next(filter(None, found.groups()))
+    return text
 
 
 def _is_out_of_sight(value: Any) -> bool:

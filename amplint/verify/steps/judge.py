@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from amplint.verify.fixtures.proof import ABOUT_AMP, Observed, show, without_places
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "not checkable"
 WARNING = "warning"
+_FINITE = " is finite"
 
 
 # These hang on whose parameters a loss, a clip and an optimizer have.
@@ -81,15 +83,22 @@ class Path:
     unscaled: str = ""  # a line that has a loss in float16 that no scaler scales, in words
     unsure_dtype: str = ""  # the same of a line that makes a region whose dtype is out of sight
     unseen_model: bool = False  # one was run whose own regions can't be seen
+    assumed: dict[str, str] = field(
+        default_factory=dict
+    )  # what says a precision out of sight, and what it is taken for
     remade: int = 0  # how often a scaler was made by the same line, less once
 
     @property
     def label(self) -> str:
         """The answers in words."""
-        return ", ".join(_answer(question, answer) for question, answer in self.answers.items())
+        return ", ".join(starmap(_answer, self.answers.items()))
 
 
 def _answer(question: str, answer: Any) -> str:
+    if answer is False and question.endswith(_FINITE):
+        return f"{question.removesuffix(_FINITE)} is not finite"
+    if answer is False and question.startswith("not (") and question.endswith(")"):
+        return question[len("not (") : -1]
     if isinstance(answer, bool):
         return question if answer else f"not ({question})"
     return f"{question} {answer}"
@@ -160,10 +169,28 @@ def _wrong(paths: list[Path], told: list[tuple[Path, Fault]]) -> Judged:
         shown[path.label].append(fault.what)
     answers = {id(path): path.answers for path, _ in told}
     parts = {each.label: _parts(each, shown[each.label]) for each in paths}
-    worst = _worst([fault for _, fault in told])
+    worst = [fault._replace(path=_conditions(fault, told, paths)) for fault in _worst([fault for _, fault in told])]
     differs = next(filter(None, (_first_wrong(path, parts[path.label]) for path, _ in told)), "")
     found = Judged(WRONG, worst, paths=shown, answers=list(answers.values()), warned=_warned(paths), parts=parts)
     return replace(found, differs=differs)
+
+
+def _conditions(fault: Fault, told: list[tuple[Path, Fault]], paths: list[Path]) -> str:
+    """The conditions under which a fault shows, in words: without those that no run needs to show it.
+
+    A precision out of sight is one of them: the runs have what it is taken for.
+    """
+    path = next(path for path, each in told if each is fault)
+    shown = {id(path) for path, each in told if each.what == fault.what}
+    others = [each.answers for each in paths if id(each) not in shown]
+    needed = path.answers
+    for question in reversed(path.answers):
+        fewer = {each: answer for each, answer in needed.items() if each != question}
+        if not any(fewer.items() <= each.items() for each in others):
+            needed = fewer
+    assumed = [] if fault.shows == WARNING else [f"{named} is {taken}" for named, taken in path.assumed.items()]
+    beyond = fault.path.removeprefix(path.label).removeprefix(", ")
+    return ", ".join([*assumed, *starmap(_answer, needed.items()), *filter(None, [beyond])])
 
 
 def _first_wrong(path: Path, parts: dict[str, tuple[int, int]]) -> str:
@@ -195,7 +222,8 @@ def _out_of_sight(paths: list[Path]) -> str:
     scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
     if scaled and not any(each.observed.regions or each.unseen_regions for each in paths):
         return "the step has a scaler and no region: amplint doesn't look into the model, which may have one"
-    return ""
+    assumed = {named: taken for each in paths for named, taken in each.assumed.items()}
+    return next((f"amplint can't see {named}: it is taken for {taken}" for named, taken in assumed.items()), "")
 
 
 def _not_run(paths: list[Path]) -> list[str]:

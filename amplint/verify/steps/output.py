@@ -17,7 +17,7 @@ from amplint.registry import shows_of
 from amplint.verify.fixtures.output import finite, lines_of
 from amplint.verify.steps.judge import UNKNOWN, WARNING
 from amplint.verify.steps.looks import Kind
-from amplint.verify.steps.verdict import NO_STEP
+from amplint.verify.steps.verdict import NO_STEP, seen_as
 
 if TYPE_CHECKING:
     from amplint.verify.steps.judge import Judged
@@ -125,14 +125,14 @@ def _shown(row: StepRow, finding: Found) -> str:
 
 
 def _fixed(row: StepRow, finding: Found) -> str:
-    """What the fix of a finding has done to what the run shows, in words; empty where it has none."""
+    """What the fixes have done to a finding, in words; empty where it has none that was tried."""
     if not finding.fixed:
         return "; `--unsafe-fixes` tries its fix" if finding.shown and finding.untried else ""
-    shows = shows_of(finding.code)
-    left = {each.shows for each in row.after.faults} if row.after and row.after.state != UNKNOWN else None
-    if not finding.shown or shows is None or left is None or left & set(shows.observables):
-        return "; the fix was tried"
-    return ", gone after the fix"
+    left = {each.what for each in row.after.faults} if row.after and row.after.state != UNKNOWN else None
+    seen = seen_as(row.before, finding.code, finding.row, [(each.code, each.row) for each in row.findings])
+    if finding.shown and left is not None and not left & seen:
+        return ", gone after the fix"
+    return "; not reported after the fixes"
 
 
 def _cell(row: StepRow, line: int) -> tuple[int | None, int]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from amplint.guide.rule_pages import SEEN_AS
 from amplint.registry import shows_of
-from amplint.verify.steps.judge import LINE, RIGHT, UNKNOWN, WARNING, WRONG, Judged
+from amplint.verify.steps.judge import LINE, RIGHT, UNKNOWN, WARNING, WRONG, Fault, Judged
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
 NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
@@ -259,40 +259,43 @@ def _first(judged: Judged, observables: set[str]) -> str:
 
 
 def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> list[Found]:
-    """The findings of a step (code, line, message, whether it is fixed), each with whether the run shows it.
-
-    What raises or warns on the line of one finding doesn't show another one.
-    """
-    shown = {each.shows for each in judged.faults}
-    lines = {each: _lines(judged, each) for each in shown & _WITH_LINES}
+    """The findings of a step (code, line, message, whether it is fixed), each with whether the run shows it."""
+    places = [(code, row) for code, row, _, _ in findings]
     found = []
     for code, row, message, fixed in findings:
         rule = shows_of(code)
         can = rule is not None and rule.observables and judged.state in (RIGHT, WRONG)
-        is_shown = None
-        if can and rule:
-            seen = shown & set(rule.observables)
-            is_shown = any(
-                each not in lines or row in lines[each] or not lines[each] <= _rows_of(findings, each) for each in seen
-            )
+        is_shown = bool(seen_as(judged, code, row, places)) if can else None
         if rule is not None and _is_raised(row, message, judged.none_used):
             is_shown = True
         found.append(Found(code, row, message, fixed, is_shown))
     return found
 
 
-def _lines(judged: Judged, shows: str) -> set[int]:
-    """The lines that raise, or that torch warns of; 0 for one of another file."""
-    if shows == WARNING:
-        said = {_said(each.what) for each in judged.faults if each.shows == WARNING}
-        return {row for each in said for row in judged.warned.get(each, [0])}
-    raised = (_RAISED.match(each.text) for each in judged.faults if each.shows == shows)
-    return {int(each[1]) if each else 0 for each in raised}
+def seen_as(judged: Judged, code: str, row: int, places: Sequence[tuple[str, int]]) -> set[str]:
+    """What a run shows of the finding of a line, as `Fault.what`; `places`: codes and lines of the step's findings.
+
+    What raises or warns on the line of one finding doesn't show another one. What does so on no finding's line shows a
+    finding on whose own line nothing does.
+    """
+    seen = [each for each in judged.faults if each.shows in shown_by([code])]
+    lines = {each.what: _lines(judged, each) for each in seen if each.shows in _WITH_LINES}
+    own = {what for what, rows in lines.items() if row in rows}
+    other = {each.what for each in seen if each.what in lines and not lines[each.what] <= _rows_of(places, each.shows)}
+    return {each.what for each in seen if each.what not in lines} | (own or other)
 
 
-def _rows_of(findings: Sequence[tuple[str, int, str, bool]], shows: str) -> set[int]:
+def _lines(judged: Judged, fault: Fault) -> set[int]:
+    """The lines that raise or warn as a fault says; 0 for one of another file."""
+    if fault.shows == WARNING:
+        return {*judged.warned.get(_said(fault.what), [0])}
+    raised = _RAISED.match(fault.text)
+    return {int(raised[1]) if raised else 0}
+
+
+def _rows_of(places: Sequence[tuple[str, int]], shows: str) -> set[int]:
     """The lines of the findings that this can show."""
-    return {row for code, row, _, _ in findings if shows in shown_by([code])}
+    return {row for code, row in places if shows in shown_by([code])}
 
 
 def _is_raised(row: int, message: str, none_used: str) -> bool:
