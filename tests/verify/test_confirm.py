@@ -512,6 +512,7 @@ def test_what_a_fix_ends_is_gone_beside_what_is_left(
         old.replace('torch.autocast("cuda", dtype=torch.float16)', "torch.cuda.amp.autocast()")
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
     said = amplint("verify", "--isolated", "--select", "AMP101").out
     assert "RuntimeError: unscale_() has already been called" in said
     assert re.search(r"AMP101 line \d+: shown by the run, gone after the fix\n", said)

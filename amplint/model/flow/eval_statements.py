@@ -31,8 +31,8 @@ from amplint.model.syntax.interpreter import Interpreter, Paths, Rounds
 if TYPE_CHECKING:
     from amplint.model import Module
 
-FEW_STATES = 8  # into an arm
-FEW_APART = 6  # behind an if, where they differ in what is known of conditions only
+FEW_STATES = 12  # into an arm
+FEW_APART = 10  # behind an if, where they differ in what is known of conditions only
 
 
 class Statements(Interpreter[State]):

@@ -81,3 +81,12 @@ def test_the_last_step_needs_no_clear(last: str) -> None:
 )
 def test_gradients_that_are_cleared_at_another_time(loop: str, every: str) -> None:
     assert found(loop, every) == ["AMP411"]
+
+
+def test_where_the_scaler_may_be_none() -> None:
+    """More paths are kept apart then."""
+    text = TEXT.replace("EVERY", "4").replace("LAST", " or self.done + 1 >= self.config.steps").replace("LOOP", LIMITED)
+    for line in ("self.scaler.scale(loss / every).backward()", "self.scaler.step(self.optimizer)"):
+        indent = text.split(line)[0].rpartition("\n")[2]
+        text = text.replace(f"{indent}{line}", f"{indent}if self.scaler:\n{indent}    {line}")
+    assert not check(text.replace("            self.scaler.update()", "                self.scaler.update()"))
