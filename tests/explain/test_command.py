@@ -380,8 +380,11 @@ def test_whether_a_rule_is_off_is_said_by_the_program_alone() -> None:
     assert not [each for each in said if "off by default" in each]
 
 
-def test_of_many_causes_the_likeliest_are_told_in_full(project: Write, amplint: Run) -> None:
+def test_of_many_causes_the_likeliest_are_told_in_full(
+    project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project({})
+    monkeypatch.setenv("COLUMNS", "120")
     text = "RuntimeError: expected scalar type Half but found Float"
     (message,) = (each for each in known() if each.id == "dtype-mismatch")
     short, long = amplint("explain", text).out, amplint("explain", "--all", text).out

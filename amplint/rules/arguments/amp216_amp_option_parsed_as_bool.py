@@ -18,11 +18,8 @@ parser.add_argument("--fp16", type=bool, default=True)
 parser.add_argument("--fp16", type=lambda text: text.lower() in ("true", "yes", "1"), default=True)
 ```
 
-Or, with Python 3.9 or newer, and if command lines such as `--fp16 True` can change:
-
-```python
-parser.add_argument("--fp16", action=argparse.BooleanOptionalAction, default=True)  # --fp16, --no-fp16
-```
+Or, with Python 3.9 or newer, and if command lines such as `--fp16 True` can change,
+`action=argparse.BooleanOptionalAction`: `--fp16` and `--no-fp16`.
 
 ## Fix safety
 Unsafe: a value that turned the option on, such as `--fp16 on`, turns it off after the fix.

@@ -630,7 +630,9 @@ def test_programs_in_two_files_are_found_to_do_what_they_do_in_one(code: str, tm
         folder = tmp_path / str(number)
         (folder / ".git").mkdir(parents=True)
         expected = Counter({(row, found): count for (_, row, found), count in expected_in(path).items()})
-        found, opened = _found_apart(apart, folder, settings_for(code, path))
+        suspicions = "confidence=suspicion" in path.read_text("utf-8").partition("\n")[0]
+        settings = settings_for(code, path)._replace(suspicions=suspicions)
+        found, opened = _found_apart(apart, folder, settings)
         # What the callers' arguments rule out, a file that has only the function can't know.
         found = Counter({key: count for key, count in found.items() if key[1] not in _BY_CALLERS or key in expected})
         # A file without a word about AMP in its code isn't read: what it brings together is not found.
