@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 import amplint
+from amplint.verify.steps.judge import RIGHT
 from tests.interpreting import Ran, interpret
 
 HEAD = """
@@ -122,3 +123,35 @@ def test_a_dtype_out_of_sight_is_said_to_be() -> None:
     found, reason = verdict(TRAIN, "args.dtype")
     assert found == "clean"
     assert "amplint can't see the dtype of the region" in reason
+
+
+@pytest.mark.parametrize(
+    ("dtype", "assumed"),
+    [
+        ("args.dtype", "args.dtype is float16"),
+        ("{'fp16': torch.float16, 'bf16': torch.bfloat16}[args.dtype]", ""),
+        ("torch.float16", ""),
+    ],
+)
+def test_the_dtype_that_a_region_out_of_sight_is_taken_to_have_is_named(dtype: str, assumed: str) -> None:
+    text = f"""
+import torch
+
+def train(model, loader, optimizer, args):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype={dtype}):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        CLIP
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    (bad,) = interpret(text.replace("CLIP", clip))
+    (good,) = interpret(text.replace("CLIP", f"scaler.unscale_(optimizer); {clip}"))
+    assert [each.path for each in bad.judged.faults if each.shows == "gradient"] == [assumed]
+    assert good.judged.state == RIGHT
+    taken = assumed.replace(" is", ": it is taken for")
+    assert good.judged.unseen == (f"amplint can't see {taken}" if assumed else "")

@@ -157,8 +157,10 @@ class RegionCalls:
         if "float16" in known or (known and len(known) == len(found)):
             given["dtype"] = getattr(torch, "float16" if "float16" in known else known[0])
             if len(found) > 1 and isinstance(value, Unknown):
-                self._record.assumed[value.text] = "float16"
+                self._record.assumed[value.text] = known[0] if "float16" not in known else "float16"
         else:
+            if isinstance(value, Unknown) and given.get("device_type") != "cpu":
+                self._record.assumed[value.text] = "float16"  # what a region has by itself
             self._stage.unsure_region = self._stage.unsure_region or site.where
 
 
