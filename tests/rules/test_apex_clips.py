@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
+from amplint.base.findings import Confidence
 from amplint.config.settings import Settings
 
 TEXT = """\
@@ -59,3 +60,34 @@ def test_after_the_with(whose: str, level: str, count: int) -> None:
 
 def test_a_norm_that_is_only_measured() -> None:
     assert not found(inside=CLIP.replace("WHOSE", MODELS).replace("1.0", "float('inf')"))
+
+
+CHOSEN = """\
+import torch
+from apex import amp
+
+
+def train(model, loader, args):
+    optimizer = torch.optim.Adam(model.parameters())
+    if args.half:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+    for x in loader:
+        loss = model(x).mean()
+        if args.half:
+            with amp.scale_loss(loss, optimizer) as scaled:
+                scaled.backward()
+            torch.nn.utils.clip_grad_norm_(FIRST, 1.0)
+        else:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(SECOND, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("first", "rows"), [(COPIES, []), (MODELS, [14])])
+def test_the_branch_without_apex_clips_the_models_own(first: str, rows: list[int]) -> None:
+    text = CHOSEN.replace("FIRST", first).replace("SECOND", MODELS)
+    findings = check(text, settings=Settings(frozenset({"AMP401"}), isolated=True))
+    assert [each.location.row for each in findings if each.location] == rows
+    assert all(each.confidence is Confidence.LIKELY for each in findings)

@@ -98,6 +98,7 @@ from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
 from amplint.registry.rule import Rule
 from amplint.rules.shared.apex_scales import ApexClip, scaled_clips
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
@@ -181,7 +182,11 @@ def _of_apex(module: Module, found: ApexClip) -> Finding:
             "clip has no effect; clip `amp.master_params(optimizer)`"
         )
     return rule.finding(
-        module.span(found.clip), message, withheld="amplint doesn't change code of apex; torch has AMP itself"
+        module.span(found.clip),
+        message,
+        withheld="amplint doesn't change code of apex; torch has AMP itself",
+        # A branch may be the one for what apex doesn't train.
+        confidence=Confidence.LIKELY if found.made is not None and conditions_round(found.clip) else None,
     )
 
 

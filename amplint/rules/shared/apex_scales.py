@@ -13,6 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.events import events
+from amplint.model.inference.formulas import contradict
+from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -84,7 +86,7 @@ def _scales_loss(module: Module, item: ir.Item) -> bool:
 
 def _clips_of_copied(module: Module) -> Iterator[ApexClip]:
     """The clips of a model's parameters that the optimizer doesn't step, as apex has made float32 copies of them."""
-    known = objects(module)
+    known, decisions = objects(module), decided(module)
     for made in module.calls_of("apex.amp.initialize"):
         given = _arguments(made)
         model = known.key(given["models"]) if "models" in given else None
@@ -96,7 +98,7 @@ def _clips_of_copied(module: Module) -> Iterator[ApexClip]:
             event = events(module).of(call)
             clips = event is not None and event.kind == "clip" and event.how != "measure"
             roots = known.parameters_roots(call.positional[0]) if clips and call.positional else frozenset()
-            if model in roots:
+            if model in roots and not contradict(decisions.inside(made), decisions.inside(call)):
                 yield ApexClip(call, made)
 
 
