@@ -85,7 +85,6 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import also_as
-from amplint.model.calls.external_calls import MAKES_SCHEDULER
 from amplint.model.inference.formulas import FALSE, both, possible
 from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided, is_vague
@@ -110,6 +109,7 @@ from amplint.rules.shared.half_models import (
     scaled_steps,
 )
 from amplint.rules.shared.lightning import Setup, setups
+from amplint.rules.shared.schedulers import makes_scheduler
 from amplint.rules.shared.transformers_trainers import has_engine, learning_rate, makes_arguments, trainers
 
 if TYPE_CHECKING:
@@ -400,10 +400,7 @@ def _rate(made: ir.Call) -> ir.Value | None:
 
 def _schedules(module: Module, call: ir.Call) -> bool:
     """Whether a call makes a scheduler of the learning rate."""
-    return any(
-        name.startswith("torch.optim.lr_scheduler.") or MAKES_SCHEDULER.fullmatch(name) is not None
-        for name in module.names.of(call.func)
-    )
+    return any(map(makes_scheduler, module.names.of(call.func)))
 
 
 def _is_adaptive(module: Module, made: ir.Call) -> bool:

@@ -82,10 +82,7 @@ def is_measured(module: Module, backward: ir.Node) -> bool:
     That is so where nothing in sight steps, resets gradients or reads them, or where a step rehearses.
     """
     function = ir.function_of(backward)
-    if function is None:
-        return False
-    read = [each.id for each in ir.calls_below(function.body) if _reads_clock(module, each)]
-    if len(read) < 2:
+    if function is None or not _takes_time(module, function):
         return False
     if any(ir.function_of(each.event.call) is function for each in trained(module)) and is_rehearsal(module, backward):
         return True
@@ -120,9 +117,8 @@ def _has_clocks(module: Module) -> bool:
 
 
 def _only_times(module: Module, function: ir.Function) -> bool:
-    calls = list(ir.calls_below(function.body))
-    if sum(_reads_clock(module, each) for each in calls) < 2 or any(
-        _KEEPS.search(ir.last_name(each.func)) for each in calls
+    if not _takes_time(module, function) or any(
+        _KEEPS.search(ir.last_name(each.func)) for each in ir.calls_below(function.body)
     ):
         return False
     steps = [each for each in trained(module) if ir.function_of(each.event.call) is function]
@@ -195,6 +191,11 @@ def _kept_values(function: ir.Function) -> Iterator[ir.Value | None]:
     for statement in ir.walk_statements(function.body):
         if isinstance(statement, ir.Assign) and not all(isinstance(each, ir.Name) for each in statement.targets):
             yield statement.value
+
+
+def _takes_time(module: Module, function: ir.Function) -> bool:
+    """Whether a function reads clocks before and after something."""
+    return sum(_reads_clock(module, each) for each in ir.calls_below(function.body)) > 1
 
 
 def _reads_clock(module: Module, call: ir.Call) -> bool:

@@ -34,9 +34,13 @@ _COUNTS = {"builtins.int", "builtins.float", "builtins.bool", "builtins.round"}
 _MADE = re.compile(r"sched\w*\s*\(")
 
 
+def makes_scheduler(name: str) -> bool:
+    """Whether a call by this name makes a scheduler of the learning rate: torch's, or another library's."""
+    return name.startswith(_TORCHS) or MAKES_SCHEDULER.fullmatch(name) is not None
+
+
 def _is_known(name: str) -> bool:
-    torchs = name == _SWA or (name.startswith(_TORCHS) and name != _BY_METRIC)
-    return torchs or MAKES_SCHEDULER.fullmatch(name) is not None
+    return name == _SWA or (makes_scheduler(name) and name != _BY_METRIC)
 
 
 class Pair(NamedTuple):

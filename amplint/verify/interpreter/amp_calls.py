@@ -155,9 +155,10 @@ class RegionCalls:
         found = region_dtypes(site.code.module, region) if region is not None else []
         known = [each.name for each in found if each.kind == "dtype" and each.name is not None]
         if "float16" in known or (known and len(known) == len(found)):
-            given["dtype"] = getattr(torch, "float16" if "float16" in known else known[0])
+            chosen = "float16" if "float16" in known else known[0]
+            given["dtype"] = getattr(torch, chosen)
             if len(found) > 1 and isinstance(value, Unknown):
-                self._record.assumed[value.text] = known[0] if "float16" not in known else "float16"
+                self._record.assumed[value.text] = chosen
         else:
             if isinstance(value, Unknown) and given.get("device_type") != "cpu":
                 self._record.assumed[value.text] = "float16"  # what a region has by itself

@@ -134,8 +134,7 @@ class Statements(Interpreter[Path]):
         raise Raised(frame.code.text(statement), frame.code.where(statement))
 
     def _assert(self, statement: ir.Assert, frame: Frame) -> None:
-        value = self._evaluator.evaluate(statement.test, frame)
-        value = self._arithmetic.asked(value, frame.code.text(statement.test))
+        value = self._asked(statement.test, frame)
         if isinstance(value, Unknown) and not is_caught(statement):
             return
         matters = isinstance(value, Unknown) and self._is_between(value)
