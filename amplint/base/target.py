@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    pass
+from typing import NamedTuple
 
 # Of what rules ask for, the release from which on a project that declares nothing is taken to be.
 ASSUMED = {"torch": "2.4", "lightning": "2.0", "transformers": "5.0", "accelerate": "1.0"}

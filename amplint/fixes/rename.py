@@ -22,6 +22,7 @@ from amplint.fixes.name_mentions import asked_for, imports_of, patched
 from amplint.fixes.rename_use import (
     Rewrite,
     follows,
+    in_annotation,
     in_fstring,
     is_class_test,
     names_device,
@@ -106,13 +107,17 @@ class Renames:
         if not references and not imports:
             return
         modern = self._modern_of(f"{legacy.module}.{legacy.name}")
+        statements = [binding.statement for binding in imports]
+        older = None
+        if not module.target.is_declared:  # else the file's tests are older than what the project admits
+            older = next((node for node in (*references, *statements) if guarded(module.names, node, modern)), None)
         read: set[int] = set()
         for value in references:
             if isinstance(value, ir.Name):
                 bound = module.names.bindings(value)
                 read |= {id(binding.alias) for binding in bound if isinstance(binding, Imported)}
             if self._is_old(value, legacy, modern):
-                yield self._use(value, legacy, modern)
+                yield self._use(value, legacy, modern, older)
         for binding in imports:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
                 refusal = (
@@ -128,12 +133,18 @@ class Renames:
         names = self.module.names
         return not (_is_stored(self.module, value) or names.of(value) & _NEW or guarded(names, value, modern))
 
-    def _use(self, value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> Use:
+    def _use(self, value: ir.Value, legacy: Legacy, modern: list[ir.Node], older: ir.Node | None) -> Use:
+        """A use; `older` is what the file has for releases of torch without the new name."""
         names = self.module.names.of(value)
         rewrite = self._refusal(legacy, names, value) or rewrite_use(self.module, legacy, value)
+        if older is not None:
+            rewrite = Rewrite(
+                f"{self.module.line(older)} supports releases of torch that lack `{legacy.module}.{legacy.name}`; "
+                "choose the name by the same test here"
+            )
         if is_class_test(self.module, value) and modern:
             rewrite = Rewrite("the file also uses the new class, so this test may be meant for the old class only")
-        reported = not only_named(value, legacy, modern)
+        reported = not only_named(value, legacy, modern) and not (older is not None and in_annotation(value))
         return Use(legacy, value, *self._origin(value), rewrite, value.id, reported)
 
     def _modern_of(self, new: str) -> list[ir.Node]:

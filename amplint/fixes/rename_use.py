@@ -37,7 +37,7 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         return _bare_decorator(module, legacy, value)
     if legacy.module == "torch":
         return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call, which has to pass the device")
-    if _in_annotation(value) or _in_type(module, value) or _only_tested(module, value):
+    if in_annotation(value) or _in_type(module, value) or _only_tested(module, value):
         return Rewrite()
     return _of_class(module, legacy, value)
 
@@ -209,7 +209,8 @@ def _bare_decorator(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
     return Rewrite("the new name can't be used as a decorator")
 
 
-def _in_annotation(value: ir.Value) -> bool:
+def in_annotation(value: ir.Value) -> bool:
+    """Whether a value is in an annotation, quoted or not, and not in a call there."""
     child: ir.Node = value
     parent = value.parent
     while isinstance(parent, ir.Value):
