@@ -281,7 +281,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         and not _is_where_they_are_infinite(event.call)
         and (
             _asks_for_finite(module, flow, event.call, _backwards(flow, bad, event))
-            or _looks_first(module, home(module, event.call) or flow, event)
+            or all(_looks_first(module, home(module, event.call) or flow, event, by) for by in _unscaled_by(bad, event))
         )
     ):
         return None
@@ -341,22 +341,32 @@ def _backwards(flow: Flow, bad: list[State], step: Event) -> list[ir.Value]:
     return [flow.event_states[origin].event.call for origin in sorted(held) if origin]
 
 
-def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
-    """Whether the step depends on something computed in this function behind unscale_: on a norm, say."""
+def _unscaled_by(bad: list[State], step: Event) -> set[int]:
+    """The calls of `unscale_`, by their ids, that the gradients come from which a step uses."""
+    return {state.gradients_of(str(step.optimizer)).by for state in bad}
+
+
+def _looks_first(module: Module, flow: Flow, step: Event, unscale: int) -> bool:
+    """Whether the step depends on something computed in this function behind an `unscale_`: on a norm, say.
+
+    What another arm of an `if` computes, or asks, says nothing about these gradients.
+    """
     known = objects(module)
-    computed = [
-        (statement.id, known.names_in(target))
+    unscaled = next((event.call for event in flow.events if event.call.id == unscale), None)
+    if unscaled is None or not flow.contains(unscaled) or unscale > step.call.id:
+        return False
+    computed = {
+        key
         for statement in ir.walk_statements(flow.container.body, into=False)
-        if isinstance(statement, (ir.Assign, ir.AugAssign))
+        if isinstance(statement, (ir.Assign, ir.AugAssign)) and unscale < statement.id < step.call.id
+        if not exclusive(unscaled, statement)
         for target in (statement.targets if isinstance(statement, ir.Assign) else (statement.target,))
-    ]
+        for key in known.names_in(target)
+    }
     return any(
-        known.names_in(test.test) & keys
-        for event in flow.events
-        if event.kind == "unscale_" and flow.contains(event.call) and event.call.id < step.call.id
-        for test in skipping(event.call, step.call, "continue", "break", "return", "raise")
-        for number, keys in computed
-        if event.call.id < number < step.call.id
+        known.names_in(test.test) & computed
+        for test in skipping(unscaled, step.call, "continue", "break", "return", "raise")
+        if not exclusive(unscaled, test)
     )
 
 
