@@ -105,6 +105,7 @@ from amplint.rules.shared.scaler_order import (
     Misuse,
     asked_apart,
     calls_of,
+    computed_between,
     home,
     methods_used,
     misuses,
@@ -355,14 +356,7 @@ def _looks_first(module: Module, flow: Flow, step: Event, unscale: int) -> bool:
     unscaled = next((event.call for event in flow.events if event.call.id == unscale), None)
     if unscaled is None or not flow.contains(unscaled) or unscale > step.call.id:
         return False
-    computed = {
-        key
-        for statement in ir.walk_statements(flow.container.body, into=False)
-        if isinstance(statement, (ir.Assign, ir.AugAssign)) and unscale < statement.id < step.call.id
-        if not exclusive(unscaled, statement)
-        for target in (statement.targets if isinstance(statement, ir.Assign) else (statement.target,))
-        for key in known.names_in(target)
-    }
+    computed = computed_between(module, unscaled, step.call)
     return any(
         known.names_in(test.test) & computed
         for test in skipping(unscaled, step.call, "continue", "break", "return", "raise")

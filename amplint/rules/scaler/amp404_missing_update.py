@@ -80,7 +80,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.edits import insert
@@ -108,7 +108,9 @@ from amplint.rules.shared.finite_checks import gradients_in, not_finite, stands_
 from amplint.rules.shared.scaler_order import (
     Misuse,
     always_off,
+    attributes_read,
     calls_of,
+    computed_between,
     confidence_of,
     home,
     in_words,
@@ -166,7 +168,7 @@ def check(module: Module) -> Iterator[Finding]:
             if always_off(flow, reached) or {objects(module).original(scaler), call} & reported:
                 continue
             given = _is_given(module, flow, scaler)
-            if given or _outlives(module, flow, scaler):
+            if given or _outlives(module, flow, reached):
                 reported |= {scaler, call}
                 violation = Violation(
                     ViolationKind.STEP_WITHOUT_UPDATE, call, 0, call, scaler, str(reached.event.optimizer)
@@ -174,14 +176,16 @@ def check(module: Module) -> Iterator[Finding]:
                 sure = Confidence.LIKELY if given else Confidence.CERTAIN
                 yield _never_updated(module, Misuse(flow, violation, reached.states), Applicability.UNSAFE, sure)
         for reached in reached_events(flow, "unscale_", "step"):
-            if reached.event.call.id not in reported and _returns_first(module, flow, reached):
+            early = _returns_first(module, flow, reached) if reached.event.call.id not in reported else None
+            if early is not None:
                 reported.add(reached.event.call.id)
                 yield rule.finding(
                     module.span(reached.event.call),
-                    "when gradients are not finite, this method returns without "
+                    f"when {early.when}, this method returns without "
                     f"`{module.text(receiver(reached.event))}.update()`: the next call of the method raises; call "
                     "`update()` before that return too",
                     withheld="amplint can't tell whether to clear the gradients before that return too",
+                    confidence=early.confidence,
                 )
     yield from _never_lowered(module)
 
@@ -338,24 +342,42 @@ def _sure_of(module: Module, each: Misuse, way: list[tuple[ir.Value, bool]]) -> 
     return confidence_of(module, each, settings_of(module, way))
 
 
-def _returns_first(module: Module, flow: Flow, reached: EventStates) -> bool:
-    """Whether a method that makes one step, with the scaler of its object, returns before the update of one."""
+class _Early(NamedTuple):
+    """A return before the update: under which condition, in words, and how sure it is that the method is called again."""
+
+    when: str
+    confidence: Confidence
+
+
+def _returns_first(module: Module, flow: Flow, reached: EventStates) -> _Early | None:
+    """The return before the update of a method that makes one step, with the scaler of its object."""
     function, event = flow.container, reached.event
     scaler, optimizer = str(event.scaler), str(event.optimizer)
     if not isinstance(function, ir.Function) or function.cls is None or scaler not in objects(module).made:
-        return False
+        return None
     if not is_attribute(scaler, own_self(function.cls)) or not flow.contains(event.call) or loop_of(event.call):
-        return False
+        return None
     updates = [each.call for each in calls_of(flow, scaler, "update") if each.call.id > event.call.id]
     if not updates or not all(map(flow.contains, updates)) or used_elsewhere(module, flow, scaler, "update"):
-        return False
-    tests = [each.test for update in updates for each in skipping(event.call, update, "return")]
-    return any(_asks_for_finite(module, test) for test in tests) and any(
+        return None
+    ended = any(
         state.last_transition(scaler, optimizer) == event.call.id
         and state.stage(scaler, optimizer) is not Stage.READY
         and not flow.disabled(scaler, state)
         for state in flow.ends
     )
+    ways = [each for update in updates for each in ways_past(event.call, update, "return")] if ended else []
+    tests = [each for way in ways for each in way]
+    if any(_asks_for_finite(module, test) for test, _ in tests):
+        return _Early("gradients are not finite", Confidence.CERTAIN)
+    # What it computes of the gradients changes from call to call; a limit may be one at which the training ends.
+    computed = {update: computed_between(module, event.call, update) for update in updates}
+    for test, holds in tests:
+        if exclusive(event.call, test):
+            continue  # asked in an arm of its own
+        if any(objects(module).names_in(test) & keys for keys in computed.values()):
+            return _Early(in_words(module.on_one_line(test), holds), Confidence.LIKELY)
+    return None
 
 
 def _asks_for_finite(module: Module, test: ir.Value) -> bool:
@@ -372,8 +394,9 @@ def _is_misplaced(module: Module, each: Misuse) -> bool:
     return bool(states) and all(any(agree(mine, theirs.facts) for theirs in states) for mine in each.states)
 
 
-def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
-    """Whether a function steps with a scaler that lives longer than one call, and nothing in the file updates it."""
+def _outlives(module: Module, flow: Flow, reached: EventStates) -> bool:
+    """Whether a function steps with a scaler that lives longer than one call, and nothing in sight updates it after."""
+    scaler = str(reached.event.scaler)
     made = objects(module).made.get(scaler, [])
     return (
         isinstance(flow.container, ir.Function)
@@ -381,8 +404,35 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
         and not _is_handed_on(module, scaler)
         and not any(flow.contains(each.call) for each in made)
         and methods_used(module, scaler) >= {"scale", "step"}
-        and "update" not in methods_used(module, scaler)
+        and all(_comes_too_late(flow, reached, each) for each in _updates(module, scaler))
         and not used_by_others(module, scaler, "update")
+    )
+
+
+def _updates(module: Module, scaler: str) -> Iterator[ir.Value]:
+    """The updates of a scaler in the file: the calls, or `scaler.update` itself where it isn't called there."""
+    for each in attributes_read(module, scaler):
+        if each.attr == "update":
+            yield each.parent if isinstance(each.parent, ir.Call) and each.parent.func is each else each
+
+
+def _comes_too_late(flow: Flow, step: EventStates, update: ir.Value) -> bool:
+    """Whether a call that comes after this step raises before it gets to an update: that stands behind an `unscale_`,
+    and on no path behind the step.
+    """
+    scaler, optimizer = str(step.event.scaler), str(step.event.optimizer)
+    reached = flow.event_states.get(update.id)
+    return (
+        reached is not None
+        and reached.event.kind == "update"
+        and reached.event.scaler == scaler
+        and flow.contains(update)
+        and loop_of(step.event.call) is None
+        and all(
+            state.stage(scaler, optimizer) is Stage.UNSCALED and state.last_transition(scaler, optimizer)
+            for state in reached.states
+        )
+        and any(state.last_transition(scaler, optimizer) == step.event.call.id for state in flow.ends)
     )
 
 
@@ -495,7 +545,7 @@ def _never_updated(
     raises = f"this call raises the next time: no `{name}.update()` follows; call `update()` after the step"
     if loop_of(steps[-1].call) is None:
         raises = f"the next call of this function raises: no `{name}.update()` follows; call `update()` after the step"
-        if calls_of(each.flow, each.violation.scaler, "update"):
+        if _updates_before(each.flow, each.violation.scaler, steps[-1].call):
             raises = (
                 f"the next call of this function raises: `{name}.update()` doesn't run before that call; step "
                 "only once before each `update()`"
@@ -515,9 +565,9 @@ def _update_behind(
     """An update behind the last of some steps, or why there is none."""
     last, name = steps[-1], module.text(receiver(steps[-1]))
     early = [
-        update.call
-        for update in calls_of(flow, scaler, "update")
-        if update.call.id < last.call.id and not exclusive(update.call, last.call)
+        update
+        for update in _updates_before(flow, scaler, last.call)
+        if update.id < last.call.id and not exclusive(update, last.call)
     ]
     if early:
         # A second one would make it run, with gradients that are divided twice.
@@ -535,6 +585,13 @@ def _update_behind(
     if kind is Applicability.UNSAFE:
         title += " (other code may already call `update()`)"
     return Fix(kind, title, (edit,)), None
+
+
+def _updates_before(flow: Flow, scaler: str, step: ir.Value) -> list[ir.Value]:
+    """The updates of a scaler in a function that it may get to before it comes to a step."""
+    reached = flow.event_states.get(step.id)
+    updates = (event.call for event in calls_of(flow, scaler, "update"))
+    return [each for each in updates if reached is None or not _comes_too_late(flow, reached, each)]
 
 
 def _place(steps: list[ir.Value]) -> ir.Statement | None:

@@ -359,15 +359,36 @@ def used_by_others(module: Module, scaler: str, method: str) -> bool:
 
 def methods_used(module: Module, scaler: str) -> set[str]:
     """The names of the attributes that the file reads of a scaler, under all keys of what is created there."""
+    return {each.attr for each in attributes_read(module, scaler)}
+
+
+def attributes_read(module: Module, scaler: str) -> list[ir.Attribute]:
+    """The attributes that the file reads of a scaler, under all keys of what is created there."""
     known = objects(module)
     if not known.is_scalers(scaler):
-        return set()
+        return []
     made = {each.call.id for each in known.made_by(scaler)}
     same = {key for key in known.every_scaler() if made and {each.call.id for each in known.made_by(key)} == made}
     keys = {scaler, known.original(scaler), *same}
     near = near_kept(module, keys)
     attributes = (value.parent for key in keys for value in known.with_key(near, key))
-    return {each.attr for each in attributes if isinstance(each, ir.Attribute)}
+    return [each for each in attributes if isinstance(each, ir.Attribute)]
+
+
+def computed_between(module: Module, first: ir.Node, last: ir.Node) -> set[str]:
+    """The variables that a function assigns between two of its nodes, and not in an arm of an `if` that the first isn't
+    in: a norm behind `unscale_`, say.
+    """
+    function = ir.function_of(first)
+    body = function.body if function is not None else module.program.body
+    return {
+        key
+        for statement in ir.walk_statements(body, into=False)
+        if isinstance(statement, (ir.Assign, ir.AugAssign)) and first.id < statement.id < last.id
+        if not exclusive(first, statement)
+        for target in (statement.targets if isinstance(statement, ir.Assign) else (statement.target,))
+        for key in objects(module).names_in(target)
+    }
 
 
 def _changed_round(module: Module, node: ir.Node) -> set[str]:
