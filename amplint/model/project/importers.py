@@ -361,25 +361,49 @@ def _gives_none(arguments: bytes, place: int | None, parameter: bytes) -> bool:
     return place is not None and place < len(given) and given[place] == b"None"
 
 
-def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
+def user_of(filename: str, attribute: str, method: str, classes: frozenset[str], instead_of: str = "") -> str | None:
     """Another file of the project that calls a method of such an attribute: `trainer.scaler.update()`.
 
     It has to import the file, or the package that passes it on. `self.scaler.update()` counts where it names one of the
-    `classes`, which it may extend.
+    `classes`, which it may extend; but not where a method stands `instead_of` one of a class of the file, by its name,
+    and doesn't call that.
     """
-    return _user_of(os.path.abspath(filename), attribute, method, classes)
+    return _user_of(os.path.abspath(filename), attribute, method, classes, instead_of)
 
 
 @question
-def _user_of(path: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
+def _user_of(path: str, attribute: str, method: str, classes: frozenset[str], instead_of: str) -> str | None:
     of_project(root_of(os.path.dirname(path)))
     if not is_file(path):
         return None
     users = _users(root_of(os.path.dirname(path))).get((attribute, method), {})
     for other in importers(path) if users.keys() - {path} else ():
-        if other in users and (users[other] - {"self"} or _names(_data(other) or b"", classes)):
+        if other not in users:
+            continue
+        data = _data(other) or b""
+        extends = _names(data, classes) and not (instead_of and _only_instead(data, attribute, method, instead_of))
+        if users[other] - {"self"} or extends:
             return other
     return None
+
+
+def _only_instead(data: bytes, attribute: str, method: str, name: str) -> bool:
+    """Whether all calls of a method of an attribute of `self` are in functions of one name, none of which calls that
+    of the class it extends.
+    """
+    call = re.compile(rb"\bself\s*\.\s*%s\s*\.\s*%s\s*\(" % (attribute.encode(), method.encode()))
+    around = [(_headers_round(data, each.start()), each.start()) for each in call.finditer(data)]
+    return all(
+        headers and headers[-1].kind == b"def" and headers[-1].name == name.encode() for headers, _ in around
+    ) and not any(_calls_its_own(data, place, name) for _, place in around)
+
+
+def _calls_its_own(data: bytes, place: int, name: str) -> bool:
+    """Whether the function around a place calls one of its own name, as of the class that it extends."""
+    start = max(each.start() for each in _HEADERS.finditer(data, 0, place))
+    margin = len(_HEADERS.match(data, start)[1])  # type: ignore[index]
+    after = (each.start() for each in _HEADERS.finditer(data, place) if len(each[1]) <= margin)
+    return re.search(rb"\.\s*%s\s*\(" % name.encode(), data[start : next(after, len(data))]) is not None
 
 
 @remembered

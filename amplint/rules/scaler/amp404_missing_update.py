@@ -266,7 +266,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if violation.kind is ViolationKind.STEP_WITHOUT_UPDATE and not outside and _is_misplaced(module, each):
         return None
     if not updates:
-        if not _misses_one(module, each) or _updated_elsewhere(module, flow, violation.scaler):
+        if not _misses_one(module, each) or _updated_elsewhere(module, each):
             return None
         sure = in_this_file_only(module, violation.scaler)
         kind = Applicability.SAFE if sure else Applicability.UNSAFE
@@ -358,7 +358,9 @@ def _returns_first(module: Module, flow: Flow, reached: EventStates) -> _Early |
     if not is_attribute(scaler, own_self(function.cls)) or not flow.contains(event.call) or loop_of(event.call):
         return None
     updates = [each.call for each in calls_of(flow, scaler, "update") if each.call.id > event.call.id]
-    if not updates or not all(map(flow.contains, updates)) or used_elsewhere(module, flow, scaler, "update"):
+    if not updates or not all(map(flow.contains, updates)) or used_elsewhere(
+        module, flow, scaler, "update", event.call
+    ):
         return None
     ended = any(
         state.last_transition(scaler, optimizer) == event.call.id
@@ -405,7 +407,7 @@ def _outlives(module: Module, flow: Flow, reached: EventStates) -> bool:
         and not any(flow.contains(each.call) for each in made)
         and methods_used(module, scaler) >= {"scale", "step"}
         and all(_comes_too_late(flow, reached, each) for each in _updates(module, scaler))
-        and not used_by_others(module, scaler, "update")
+        and not used_by_others(module, scaler, "update", reached.event.call)
     )
 
 
@@ -519,8 +521,9 @@ def _counters(module: Module, loop: ir.For | ir.While) -> set[str]:
     return set()
 
 
-def _updated_elsewhere(module: Module, flow: Flow, scaler: str) -> bool:
-    return used_elsewhere(module, flow, scaler, "update") or escapes(module, scaler)
+def _updated_elsewhere(module: Module, each: Misuse) -> bool:
+    scaler = each.violation.scaler
+    return used_elsewhere(module, each.flow, scaler, "update", each.node) or escapes(module, scaler)
 
 
 def _never_updated(

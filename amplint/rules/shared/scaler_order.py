@@ -335,10 +335,13 @@ def on_micro_steps(misuse: Misuse) -> bool:
     )
 
 
-def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool:
-    """Whether a function that the flow doesn't show calls a method of the scaler, in this file or in another."""
+def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str, call: ir.Node | None = None) -> bool:
+    """Whether a function that the flow doesn't show calls a method of the scaler, in this file or in another.
+
+    `call`: it matters to this one. What overrides the method that this stands in runs without it.
+    """
     known = objects(module)
-    return used_by_others(module, scaler, method) or any(
+    return used_by_others(module, scaler, method, call) or any(
         isinstance(call.func, ir.Attribute)
         and call.func.attr == method
         and known.is_scaler(call.func.base) == known.original(scaler)
@@ -348,13 +351,18 @@ def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool
     )
 
 
-def used_by_others(module: Module, scaler: str, method: str) -> bool:
-    """Whether another file of the project calls a method of a scaler that a class of this file keeps."""
+def used_by_others(module: Module, scaler: str, method: str, call: ir.Node | None = None) -> bool:
+    """Whether another file of the project calls a method of a scaler that a class of this file keeps.
+
+    `call`: it matters to this one. What overrides the method that this stands in runs without it.
+    """
     owner, _, attribute = objects(module).original(scaler).rpartition(".")
     if not owner or not attribute.isidentifier():
         return False
     classes = frozenset(each.cls.name for each in module.functions if each.cls is not None)
-    return user_of(module.source.filename, attribute, method, classes) is not None
+    function = ir.function_of(call) if call is not None else None
+    instead_of = function.name if function is not None and function.cls is not None else ""
+    return user_of(module.source.filename, attribute, method, classes, instead_of) is not None
 
 
 def methods_used(module: Module, scaler: str) -> set[str]:
