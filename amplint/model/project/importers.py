@@ -92,18 +92,27 @@ def _importing(path: str) -> set[str]:
     return found
 
 
-def surely_lack(filename: str, words: re.Pattern[bytes]) -> bool:
+def surely_lack(filename: str, words: re.Pattern[bytes], instead_of: str = "") -> bool:
     """Whether no file of the programs that a file is a part of has some words: all of them are there, and were read.
 
     Of a notebook it is asked of its whole project. Comments and sentences in strings don't count.
+
+    Args:
+        filename: The file.
+        words: What is looked for.
+        instead_of: What stands in functions of this name that call none of it doesn't count: they override a method of
+            the file, or are overridden by it.
     """
-    return _surely_lack(os.path.abspath(filename), words)
+    return _surely_lack(os.path.abspath(filename), words, instead_of)
 
 
 @question
-def _surely_lack(path: str, words: re.Pattern[bytes]) -> bool:
+def _surely_lack(path: str, words: re.Pattern[bytes], instead_of: str) -> bool:
     others = _others(path)
-    return others is not None and not any(has_words(each, words) for each in others.values())
+    return others is not None and not any(
+        has_words(each, words) and not (instead_of and _only_instead(each, words, instead_of))
+        for each in others.values()
+    )
 
 
 def _others(path: str) -> dict[str, bytes] | None:
@@ -381,21 +390,20 @@ def _user_of(path: str, attribute: str, method: str, classes: frozenset[str], in
         if other not in users:
             continue
         data = _data(other) or b""
-        extends = _names(data, classes) and not (instead_of and _only_instead(data, attribute, method, instead_of))
+        call = re.compile(rb"\bself\s*\.\s*%s\s*\.\s*%s\s*\(" % (attribute.encode(), method.encode()))
+        extends = _names(data, classes) and not (instead_of and _only_instead(data, call, instead_of))
         if users[other] - {"self"} or extends:
             return other
     return None
 
 
-def _only_instead(data: bytes, attribute: str, method: str, name: str) -> bool:
-    """Whether all calls of a method of an attribute of `self` are in functions of one name, none of which calls that
-    of the class it extends.
-    """
-    call = re.compile(rb"\bself\s*\.\s*%s\s*\.\s*%s\s*\(" % (attribute.encode(), method.encode()))
-    around = [(_headers_round(data, each.start()), each.start()) for each in call.finditer(data)]
-    return all(
-        headers and headers[-1].kind == b"def" and headers[-1].name == name.encode() for headers, _ in around
-    ) and not any(_calls_its_own(data, place, name) for _, place in around)
+def _only_instead(data: bytes, words: re.Pattern[bytes], name: str) -> bool:
+    """Whether all places that have some words are in functions of one name, none of which calls that of another class."""
+    places = [each.start() for each in words.finditer(data)]
+    around = [_headers_round(data, each) for each in places]
+    return all(each and each[-1].kind == b"def" and each[-1].name == name.encode() for each in around) and not any(
+        _calls_its_own(data, each, name) for each in places
+    )
 
 
 def _calls_its_own(data: bytes, place: int, name: str) -> bool:

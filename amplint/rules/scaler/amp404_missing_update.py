@@ -86,6 +86,7 @@ from amplint.base.findings import Applicability, Confidence, Finding, Fix, Sever
 from amplint.fixes.edits import insert
 from amplint.fixes.statements import line_behind
 from amplint.model.calls.call_sites import callers
+from amplint.model.calls.external_calls import bases_in_sight, storing_class
 from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
@@ -93,7 +94,7 @@ from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
-from amplint.model.objects.key_parts import is_attribute, own_self
+from amplint.model.objects.key_parts import is_attribute, last_name, own_self
 from amplint.model.objects.terms import path, present
 from amplint.model.project.importers import surely_lack
 from amplint.model.syntax import ir
@@ -142,8 +143,9 @@ rule = Rule(
 )
 
 
-# A scaler's update, by its usual names.
+# A scaler's update, by its usual names; the names of its classes.
 _UPDATES = re.compile(rb"(?i)(scaler\w*|amp)\s*\.\s*update\s*\(")
+_CLASSES = re.compile(r"[A-Z]\w*Scaler")
 
 
 @rule.check
@@ -439,22 +441,49 @@ def _comes_too_late(flow: Flow, step: EventStates, update: ir.Value) -> bool:
 
 
 def _is_given(module: Module, flow: Flow, scaler: str) -> bool:
-    """Whether a function that nothing in the file calls is given a scaler, scales and steps with it, and no code in
-    sight updates one: neither this file, which steps with no other, nor those that import it.
+    """Whether a function is given a scaler, or its object has one that is created elsewhere, scales and steps with it,
+    and no code in sight updates one: neither this file, which steps with no other, nor those of its programs.
     """
     function, known = flow.container, objects(module)
-    if not isinstance(function, ir.Function) or callers(module, function) or _is_handed_on(module, scaler):
+    if not isinstance(function, ir.Function) or _is_handed_on(module, scaler):
         return False
-    if scaler not in {known.variable(function.scope, each.name) for each in function.params}:
+    of_object = _is_of_object(module, function, scaler)
+    params = {known.variable(function.scope, each.name) for each in function.params}
+    if not of_object and (scaler not in params or callers(module, function)):
         return False
     called = {
         (each.func.attr, known.is_scaler(each.func.base))
-        for each in module.whole.called("update", "step")
+        for each in module.own.called("update", "step")
         if isinstance(each.func, ir.Attribute) and known.is_scaler(each.func.base) is not None
     }
     scales = any(event.kind == "scale" and flow.contains(event.call) for event in calls_of(flow, scaler, "scale"))
     alone = scales and called == {("step", scaler)}
-    return alone and surely_lack(module.source.filename, _UPDATES)
+    names = {ir.last_name(each.func) for each in ir.calls_below(function.body)} if of_object else {function.name}
+    instead_of = function.name if function.name not in names else ""
+    return alone and surely_lack(module.source.filename, _words_of_updates(module, function, scaler), instead_of)
+
+
+def _words_of_updates(module: Module, function: ir.Function, scaler: str) -> re.Pattern[bytes]:
+    """What updates a scaler in other files: of an attribute's that only the object's constructor creates, it has to name
+    the attribute.
+    """
+    cls, attribute = function.cls, last_name(scaler)
+    keeper = storing_class(module, cls, attribute) if cls is not None and is_attribute(scaler, own_self(cls)) else None
+    stored = keeper.stored(attribute) if keeper is not None else [None]
+    if not all(isinstance(each, ir.Call) and _CLASSES.fullmatch(ir.last_name(each.func)) for each in stored):
+        return _UPDATES
+    return re.compile(rb"\.\s*%s\s*\.\s*update\s*\(" % re.escape(attribute.encode()))
+
+
+def _is_of_object(module: Module, function: ir.Function, scaler: str) -> bool:
+    """Whether a scaler is an attribute of a method's object, and no class out of sight may use it."""
+    cls = function.cls
+    return (
+        cls is not None
+        and is_attribute(scaler, own_self(cls))
+        and not objects(module).made_by(scaler)
+        and bases_in_sight(module, cls)
+    )
 
 
 def _is_handed_on(module: Module, scaler: str) -> bool:
