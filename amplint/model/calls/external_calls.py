@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Defined
+from amplint.model.syntax.ir import Assigned, Defined
 from amplint.model.syntax.queries import calls_in
 from amplint.model.syntax.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, owner_class
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
@@ -36,6 +36,11 @@ QUIET = {
     "get_last_lr", "get_scale", "is_enabled", "update", "train", "eval", "to", "cuda", "cpu", "float", "state_dict",
     "detach", "set_epoch", "size", "view", "mean", "sum", "format", "write", "set_description", "dim", "items",
     "values", "keys", "get",
+}  # fmt: skip
+# What makes a container of Python's own.
+_CONTAINERS = {
+    "builtins.dict", "builtins.list", "builtins.set",
+    "collections.OrderedDict", "collections.defaultdict", "collections.Counter",
 }  # fmt: skip
 # Functions that make one of torch's schedulers, a LambdaLR, of the optimizer that they are given first.
 MAKES_SCHEDULER = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
@@ -87,11 +92,27 @@ class ExternalCalls:
 
     def _may_undo(self, func: ir.Value, name: str) -> bool:
         """Whether what is called goes by a name of what unscales, steps or updates."""
+        if isinstance(func, ir.Attribute) and self._is_a_container(func.base):
+            return False
         called, anywhere = self._undoing_names()
         if (name, isinstance(func, ir.Attribute)) in called:
             return True
         # What a function calls does not run that function again, whoever has it.
         return bool(anywhere - _around(self._module, func)) and self._is_unknown(func, name)
+
+    def _is_a_container(self, value: ir.Value) -> bool:
+        """Whether a variable holds a dictionary, a list or a set of Python's own: `metrics.update(...)`."""
+        bindings = self._module.names.bindings(value) if isinstance(value, ir.Name) else ()
+        return bool(bindings) and all(
+            isinstance(each, Assigned) and self._makes_container(each.value)
+            for each in bindings
+        )
+
+    def _makes_container(self, value: ir.Value) -> bool:
+        if isinstance(value, ir.Call):
+            names = self._module.names.of(value.func)
+            return bool(names) and names <= _CONTAINERS
+        return isinstance(value, (ir.Mapping, ir.Sequence, ir.Comprehension))
 
     def is_harmless(self, call: ir.Call) -> bool:
         """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""

@@ -100,7 +100,7 @@ from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE
 from amplint.rules.shared.default_values import number_by_default
-from amplint.rules.shared.scale_reports import uses_scale
+from amplint.rules.shared.scale_reports import uses_scale_before
 from amplint.rules.shared.scaler_order import (
     Misuse,
     asked_apart,
@@ -270,7 +270,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         not (sure or _is_the_scalers(module, each))
         or violation.optimizer in holders(module)
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
-        or uses_scale(module, event.call)
+        or uses_scale_before(module, event.call)
         or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None

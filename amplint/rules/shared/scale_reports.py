@@ -9,6 +9,7 @@ from amplint.model.flow.value_uses import COMPUTING, LOGS, reads_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, node_of
+from amplint.model.syntax.nesting import loop_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -27,6 +28,12 @@ def reads_scale(module: Module, node: ir.Node) -> bool:
 def uses_scale(module: Module, node: ir.Node) -> bool:
     """Whether the function round a node does more with the scale than report and compare it: it may divide by hand."""
     return not all(_Uses(module).only_report(each) for each in _reads_in(module, node))
+
+
+def uses_scale_before(module: Module, node: ir.Node) -> bool:
+    """Whether it does so before it comes to a node, or in another iteration of the loop that this is in."""
+    before = [each for each in _reads_in(module, node) if each.id < node.id or loop_of(node) is not None]
+    return not all(_Uses(module).only_report(each) for each in before)
 
 
 def _reads_in(module: Module, node: ir.Node) -> list[ir.Attribute]:
