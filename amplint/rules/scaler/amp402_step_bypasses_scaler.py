@@ -176,6 +176,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler that scales the loss of "
             f"`{optimizer}`",
             withheld="amplint can't tell which scaler scales the loss",
+            confidence=misuse.confidence,
         )
     chosen = _chosen_scale(module, scaler, each)
     misuse = misuse._replace(scaler=scaler)
@@ -193,13 +194,14 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             f"{when(module, each)}`{optimizer}` {what}; pass the scaler on {module.line(value)} to this object, and "
             "step with that scaler",
             withheld="the scaler and the optimizer belong to different objects",
+            confidence=misuse.confidence,
         )
     return rule.finding(
         module.span(reached.event.call),
         f"{when(module, each)}`{optimizer}` {what}; {_to_do(module, each, misuse, f'{name}.step({optimizer})', name)}",
         fix=offered,
         withheld=withheld,
-        confidence=chosen.confidence if chosen is not None else None,
+        confidence=chosen.confidence if chosen is not None else misuse.confidence,
     )
 
 
@@ -246,11 +248,12 @@ def _scaler_of_its_loss(module: Module, each: Misuse) -> str | None:
 
 
 class _Misuse(NamedTuple):
-    """What a step does wrong, past which scaler, and whether it does so on every path."""
+    """What a step does wrong, past which scaler, whether it does so on every path, and how sure that is."""
 
     what: str
     scaler: str
     always: bool
+    confidence: Confidence
 
 
 _SAYS = {
@@ -266,11 +269,14 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
     known = objects(module)
     owned = bool({violation.optimizer, known.original(violation.optimizer)} & known.owns.keys())
     sure = owned and all(state.gradients_of(violation.optimizer).sure for state in bad)
+    is_unscaled = violation.kind is ViolationKind.DIRECT_STEP_UNCHECKED
+    unscaled = min(_unscaled_by(bad, event)) if is_unscaled else 0
+    confidence = Confidence.CERTAIN if sure else _are_the_scalers(module, each)
     if (
-        not (sure or _is_the_scalers(module, each))
+        confidence is None
         or violation.optimizer in holders(module)
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
-        or uses_scale_before(module, event.call)
+        or uses_scale_before(module, event.call, unscaled)
         or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None
@@ -289,7 +295,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
     others = (each for each in reached.states if each not in bad)
     # With its scaler off a step through it is a plain one, and what follows from another misuse is said there.
     always = all(flow.disabled(scaler, each) or each.gradients_of(violation.optimizer).reported for each in others)
-    return _Misuse(what, scaler, always)
+    return _Misuse(what, scaler, always, confidence)
 
 
 class _ChosenScale(NamedTuple):
@@ -364,31 +370,35 @@ def _looks_first(module: Module, flow: Flow, step: Event, unscale: int) -> bool:
     )
 
 
-def _is_the_scalers(module: Module, each: Misuse) -> bool:
-    """Whether it is this optimizer's gradients that are scaled.
+def _are_the_scalers(module: Module, each: Misuse) -> Confidence | None:
+    """How sure it is that this optimizer's gradients are scaled; None where they need not be.
 
     It is the only one, or the scaler is given it, or it is cleared here and no backward is without a scale of its own
-    on the paths that scale: what the same loss does where AMP is off is none of this optimizer's alone.
+    on the paths that scale: what the same loss does where AMP is off is none of this optimizer's alone. One that isn't
+    cleared here may have gradients of the caller's.
     """
     flow, optimizer = each.flow, each.violation.optimizer
     if stepping(flow) == {optimizer}:
-        return True
+        return Confidence.CERTAIN
     known, scaled = objects(module), flow.event_states.get(each.violation.cause)
     backwards, scales = (
         [reached for reached in reached_events(flow, kind) if scaled is None or not _never_meet(reached, scaled)]
         for kind in ("backward", "scale")
     )
     cleared = any(reached.event.optimizer == optimizer for reached in reached_events(flow, "zero_grad"))
-    if cleared and scales and len(backwards) == len(scales):
-        return True
-    return any(
+    only_scaled = bool(scales) and len(backwards) == len(scales)
+    if cleared and only_scaled:
+        return Confidence.CERTAIN
+    if any(
         isinstance(call.func, ir.Attribute)
         and call.func.attr in ("unscale_", "step")
         and (given := argument(call, f"{SCALER}.step", "optimizer")) is not None
         and known.is_scaler(call.func.base) is not None
         and known.key(given) == optimizer
         for call in module.whole.near("unscale_", "step").calls
-    )
+    ):
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if only_scaled else None
 
 
 def _never_meet(one: EventStates, other: EventStates) -> bool:

@@ -30,9 +30,13 @@ def uses_scale(module: Module, node: ir.Node) -> bool:
     return not all(_Uses(module).only_report(each) for each in _reads_in(module, node))
 
 
-def uses_scale_before(module: Module, node: ir.Node) -> bool:
-    """Whether it does so before it comes to a node, or in another iteration of the loop that this is in."""
-    before = [each for each in _reads_in(module, node) if each.id < node.id or loop_of(node) is not None]
+def uses_scale_before(module: Module, node: ir.Node, after: int = 0) -> bool:
+    """Whether it does so before it comes to a node, or in another iteration of the loop that this is in.
+
+    `after`: the id of another one, which divides by the scale: only what is read between the two matters.
+    """
+    comes_again = loop_of(node) is not None and not after
+    before = [each for each in _reads_in(module, node) if after < each.id < node.id or comes_again]
     return not all(_Uses(module).only_report(each) for each in before)
 
 
