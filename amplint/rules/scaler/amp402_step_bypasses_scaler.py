@@ -24,8 +24,8 @@ finding then depends on the optimizer:
 amplint reports nothing:
 
 - if another branch of the same `if` steps through the scaler: the condition may be the flag that enables AMP;
-- if the function reads the scale, or checks for finite gradients itself;
-- about one of several optimizers, if the scaler is never used with this optimizer;
+- if the function reads the scale before the step, or checks for finite gradients itself;
+- about one of several optimizers, if the scaler is never used with this optimizer, and not every loss is scaled;
 - if the scaler is passed to code that amplint can't see.
 
 ## Why is this bad?

@@ -8,10 +8,11 @@ skips it, such as a `continue` after a bad gradient norm.
 Also finds:
 
 - a function that steps with a scaler that is created outside of the function, if nothing in this file updates that
-  scaler. If the scaler is an argument, the finding is only *likely*, and amplint reports it only if no file that
-  imports this file calls `update()`;
+  scaler after the step. If the scaler is an argument, or an attribute that another class creates, the finding is only
+  *likely*, and amplint reports it only if no file that imports this file, and none that they import, calls `update()`;
 - `scaler.update` without parentheses, which calls nothing;
-- a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite;
+- a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite, or
+  depending on what it computes after `unscale_()`, such as a norm (then the finding is only *likely*);
 - a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
   Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
 
@@ -26,7 +27,8 @@ not the default, the finding is a warning instead of an error.
 
 amplint reports nothing:
 
-- if another function of the file calls `update()`;
+- if another function of the file calls `update()`, or a class in another file that inherits the class of this one,
+  unless it does so in a method that overrides the one with the step;
 - if the scaler is passed to code that amplint can't see;
 - if `update()` depends only on a flag that stays the same in all iterations.
 
