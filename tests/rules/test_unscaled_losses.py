@@ -142,3 +142,42 @@ def test_a_subclass_in_another_file_scales_its_own_loss(tmp_path: Path) -> None:
         + text.partition("    def train(self):\n")[2].replace("loss.backward()", "self.scaler.scale(loss).backward()")
     )
     assert [each.code for each in check(text, tmp_path / "trainer.py") if each.code == "AMP403"] == ["AMP403"]
+
+
+_GAN = """\
+import torch
+
+
+def train_step(real, generator, critic, generator_optimizer, critic_optimizer, scaler):
+    generator.zero_grad(set_to_none=True)
+    critic.zero_grad(set_to_none=True)
+    with torch.autocast("cuda", dtype=torch.float16):
+        fake = generator(real)
+        critic_loss = critic(fake.detach()).mean() - critic(real).mean()
+    FIRST.backward()
+    STEP_FIRST
+    with torch.autocast("cuda", dtype=torch.float16):
+        generator_loss = -critic(fake).mean()
+    SECOND.backward()
+    STEP_SECOND
+    scaler.update()
+"""
+_OF_CRITIC, _OF_GENERATOR = "scaler.scale(critic_loss)", "scaler.scale(generator_loss)"
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "second", "step_second", "codes"),
+    [
+        ("critic_loss", "scaler.step(critic_optimizer)", _OF_GENERATOR, "scaler.step(generator_optimizer)", ["AMP403"]),
+        (_OF_CRITIC, "scaler.step(critic_optimizer)", _OF_GENERATOR, "scaler.step(generator_optimizer)", []),
+        ("critic_loss", "critic_optimizer.step()", _OF_GENERATOR, "scaler.step(generator_optimizer)", []),
+        (_OF_CRITIC, "scaler.step(critic_optimizer)", "generator_loss", "generator_optimizer.step()", []),
+    ],
+)
+def test_gradients_that_are_cleared_by_models(
+    first: str, step: str, second: str, step_second: str, codes: list[str]
+) -> None:
+    """Which of two optimizers that are parameters a `model.zero_grad()` clears can't be told: it may leave none."""
+    text = _GAN.replace("STEP_FIRST", step).replace("STEP_SECOND", step_second)
+    text = text.replace("FIRST", first).replace("SECOND", second)
+    assert [each.code for each in check(text) if each.code == "AMP403"] == codes
