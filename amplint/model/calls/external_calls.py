@@ -37,11 +37,6 @@ QUIET = {
     "detach", "set_epoch", "size", "view", "mean", "sum", "format", "write", "set_description", "dim", "items",
     "values", "keys", "get",
 }  # fmt: skip
-# What makes a container of Python's own.
-_CONTAINERS = {
-    "builtins.dict", "builtins.list", "builtins.set",
-    "collections.OrderedDict", "collections.defaultdict", "collections.Counter",
-}  # fmt: skip
 # Functions that make one of torch's schedulers, a LambdaLR, of the optimizer that they are given first.
 MAKES_SCHEDULER = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
 # What makes gradients other than `scaler.scale(loss).backward()` left them.
@@ -92,27 +87,11 @@ class ExternalCalls:
 
     def _may_undo(self, func: ir.Value, name: str) -> bool:
         """Whether what is called goes by a name of what unscales, steps or updates."""
-        if isinstance(func, ir.Attribute) and self._is_a_container(func.base):
-            return False
         called, anywhere = self._undoing_names()
         if (name, isinstance(func, ir.Attribute)) in called:
-            return True
+            return not (isinstance(func, ir.Attribute) and self._is_of_another_class(func.base))
         # What a function calls does not run that function again, whoever has it.
         return bool(anywhere - _around(self._module, func)) and self._is_unknown(func, name)
-
-    def _is_a_container(self, value: ir.Value) -> bool:
-        """Whether a variable holds a dictionary, a list or a set of Python's own: `metrics.update(...)`."""
-        bindings = self._module.names.bindings(value) if isinstance(value, ir.Name) else ()
-        return bool(bindings) and all(
-            isinstance(each, Assigned) and self._makes_container(each.value)
-            for each in bindings
-        )
-
-    def _makes_container(self, value: ir.Value) -> bool:
-        if isinstance(value, ir.Call):
-            names = self._module.names.of(value.func)
-            return bool(names) and names <= _CONTAINERS
-        return isinstance(value, (ir.Mapping, ir.Sequence, ir.Comprehension))
 
     def is_harmless(self, call: ir.Call) -> bool:
         """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""
@@ -194,6 +173,27 @@ class ExternalCalls:
         """Whether an object is of one of torch's own classes: a scheduler's `step` is none of this file's."""
         made = self._objects.classes_of(self._objects.key(value))
         return bool(made) and all(name.startswith("torch.") for name in made)
+
+    def _is_of_another_class(self, value: ir.Value) -> bool:
+        """Whether an object is a container, or of a class of another file: `metrics.update(...)` steps nothing."""
+        if not isinstance(value, (ir.Name, ir.Attribute)):
+            return False
+        made: list[ir.Value | None]
+        if isinstance(value, ir.Name):
+            made = [each.value if isinstance(each, Assigned) else None for each in self._module.names.bindings(value)]
+        else:
+            made = [*self._module.names.stored(value)]
+        return bool(made) and all(each is not None and self._makes_another(each) for each in made)
+
+    def _makes_another(self, value: ir.Value) -> bool:
+        if not isinstance(value, ir.Call):
+            return isinstance(value, (ir.Mapping, ir.Sequence, ir.Comprehension))
+        names = self._module.names.of(value.func)
+        return bool(names) and all(
+            (name[0] not in (LOCAL, UNBOUND, UNKNOWN, NOTHING) and name.rpartition(".")[2][:1].isupper())
+            or name.startswith(("builtins.", "collections."))
+            for name in names
+        )
 
     def _sets_mode(self, call: ir.Call, func: ir.Attribute) -> bool:
         """Whether a call is `model.train()`: of what is asked for parameters, or set to evaluate, as a module is."""
