@@ -398,7 +398,7 @@ def _user_of(path: str, attribute: str, method: str, classes: frozenset[str], in
 
 
 def _only_instead(data: bytes, words: re.Pattern[bytes], name: str) -> bool:
-    """Whether all places that have some words are in functions of one name, none of which calls that of another class."""
+    """Whether all places that have some words are in functions of one name, none of which calls one of that name."""
     places = [each.start() for each in words.finditer(data)]
     around = [_headers_round(data, each) for each in places]
     return all(each and each[-1].kind == b"def" and each[-1].name == name.encode() for each in around) and not any(

@@ -347,7 +347,7 @@ def _sure_of(module: Module, each: Misuse, way: list[tuple[ir.Value, bool]]) -> 
 
 
 class _Early(NamedTuple):
-    """A return before the update: under which condition, in words, and how sure it is that the method is called again."""
+    """A return before the update: under which condition, in words, and how sure it is that this is a misuse."""
 
     when: str
     confidence: Confidence
@@ -362,8 +362,10 @@ def _returns_first(module: Module, flow: Flow, reached: EventStates) -> _Early |
     if not is_attribute(scaler, own_self(function.cls)) or not flow.contains(event.call) or loop_of(event.call):
         return None
     updates = [each.call for each in calls_of(flow, scaler, "update") if each.call.id > event.call.id]
-    if not updates or not all(map(flow.contains, updates)) or used_elsewhere(
-        module, flow, scaler, "update", event.call
+    if (
+        not updates
+        or not all(map(flow.contains, updates))
+        or used_elsewhere(module, flow, scaler, "update", event.call)
     ):
         return None
     ended = any(
@@ -466,9 +468,7 @@ def _is_given(module: Module, flow: Flow, scaler: str) -> bool:
 
 
 def _words_of_updates(module: Module, function: ir.Function, scaler: str) -> re.Pattern[bytes]:
-    """What updates a scaler in other files: of an attribute's that only the object's constructor creates, it has to name
-    the attribute.
-    """
+    """What updates a scaler in other files: where only the object itself creates it, they have to name its attribute."""
     cls, attribute = function.cls, last_name(scaler)
     keeper = storing_class(module, cls, attribute) if cls is not None and is_attribute(scaler, own_self(cls)) else None
     stored = keeper.stored(attribute) if keeper is not None else [None]
