@@ -468,7 +468,7 @@ def _is_given(module: Module, flow: Flow, scaler: str) -> bool:
 
 
 def _words_of_updates(module: Module, function: ir.Function, scaler: str) -> re.Pattern[bytes]:
-    """What updates a scaler in other files: where only the object itself creates it, they have to name its attribute."""
+    """What updates a scaler in other files: where only its object creates it, they have to name the attribute."""
     cls, attribute = function.cls, last_name(scaler)
     keeper = storing_class(module, cls, attribute) if cls is not None and is_attribute(scaler, own_self(cls)) else None
     stored = keeper.stored(attribute) if keeper is not None else [None]
