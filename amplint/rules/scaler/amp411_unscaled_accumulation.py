@@ -148,8 +148,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     if any(other.violation.at == each.violation.at and on_micro_steps(other) for other in misuses(module, "AMP405")):
         return None  # AMP405 says so
-    unseen = _has_unseen_optimizer(module, each)
-    if not unseen and not _stays_in_sight(module, each):
+    sure = _is_uncleared(module, each)
+    if sure is None:
         return None
     several = _several(module, each)
     return rule.finding(
@@ -158,26 +158,13 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         "backward pass adds scaled gradients to them; unscale, step and update only after the last backward pass, "
         "then call `zero_grad()`",
         withheld="amplint can't tell which other lines have to move with the step",
-        confidence=Confidence.LIKELY if unseen or (several is not None and several.is_unusual) else None,
+        confidence=Confidence.LIKELY if not sure or (several is not None and several.is_unusual) else None,
     )
 
 
 def _unscaling(each: Misuse) -> str:
     """The call that unscales too early, as the subject of a message."""
     return "this step" if each.reached.event.kind == "step" else "this `unscale_()`"
-
-
-def _has_unseen_optimizer(module: Module, each: Misuse) -> bool:
-    """Whether a function is given its optimizer by code out of sight, and nothing in the file clears gradients around
-    its loop: only an optimizer that clears in its step could.
-    """
-    known, optimizer = objects(module), each.violation.optimizer
-    parameter = known.parameter_of(optimizer)
-    if parameter is None or callers(module, parameter[0]) or loop_of(each.node) is None or known.classes_of(optimizer):
-        return False
-    if module.whole.called("zero_grad") or _is_cleared_otherwise(module, each):
-        return False
-    return not any(_may_clear(module, call, optimizer) for call in _beside(module, each.node))
 
 
 def _several(module: Module, each: Misuse) -> Several | None:
@@ -187,20 +174,20 @@ def _several(module: Module, each: Misuse) -> Several | None:
     return only_with_several(module, each.flow, each.node, clears)
 
 
-def _stays_in_sight(module: Module, each: Misuse) -> bool:
-    """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer,
-    and all that is given its model in each iteration.
+def _is_uncleared(module: Module, each: Misuse) -> bool | None:
+    """Whether the gradients are cleared too rarely: the flow shows a clear, or all that has the optimizer, and all that
+    is given its model in each iteration. False where only code out of sight could clear them, None where the file may.
     """
     if _is_cleared_otherwise(module, each):
-        return False
+        return None
     flow, violation, step = each.flow, each.violation, each.node
     clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
     if any(_may_come_in_time(module, each, clear) for clear in clears):
-        return False
+        return None
     if clears:
         # Of parallel branches only the other one clears: AMP420.
         parallel = {branch.statement.id for branch in module.once(differences) if branch.what == CLEARS}
-        return not any(outer.id in parallel for outer in upwards(ir.statement_of(step)))
+        return None if any(outer.id in parallel for outer in upwards(ir.statement_of(step))) else True
     every = objects(module)
     is_made = bool({violation.optimizer, every.original(violation.optimizer)} & every.constructed) or any(
         name[0] == "." for name in every.classes_of(violation.optimizer)
@@ -212,7 +199,7 @@ def _stays_in_sight(module: Module, each: Misuse) -> bool:
         for call in module.whole.called("zero_grad")
     )
     if elsewhere or any(_may_clear(module, call, violation.optimizer) for call in _beside(module, step)):
-        return False
+        return None
     return is_made and in_this_file_only(module, violation.scaler)
 
 
