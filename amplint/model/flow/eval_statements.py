@@ -351,9 +351,14 @@ class Statements(Interpreter[State]):
         return [each.state for each in self._expressions.outcomes(flag, state)]
 
     def interrupted(self, statement: ir.Try, states: list[State]) -> list[State]:
-        """The states in which an exception leaves the suite of a `try`: it can come from anywhere in it."""
+        """The states in which an exception leaves the suite of a `try`: it can come from anywhere in it.
+
+        A suite without events leaves the scaler and the gradients as they are: `try: batch = next(batches)`.
+        """
         assigned = self._objects.assigned_in(statement)
-        return [state.havoc().forget(assigned) for state in states]
+        if self._arms.has_events(statement.body):
+            return [state.havoc().forget(assigned) for state in states]
+        return [state.havoc_missing_gradients().forget(assigned) for state in states]
 
 
 def _left_to(depth: int, state: State) -> State:

@@ -63,6 +63,7 @@ from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.event import Event
 from amplint.model.project.link import is_idle
+from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, upwards
 from amplint.model.torch_facts.grad_scaler import Stage
@@ -103,7 +104,8 @@ _WHOSE = (
     "scaled gradients may be added to unscaled ones"
 )
 _NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`
-_BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
+# What leaves gradients there: bounds, where they are small, and sums and products but for one with 0.
+_KEEPS = ("clamp_", "clip_", "add_", "sub_", "mul_", "div_", "neg_")
 
 
 @rule.check
@@ -198,9 +200,11 @@ def _is_uncleared(module: Module, each: Misuse) -> bool | None:
         not _is_of_a_clear(call) and (not flow.follows(call) or exclusive(call, step))
         for call in module.whole.called("zero_grad")
     )
-    if elsewhere or any(_may_clear(module, call, violation.optimizer) for call in _beside(module, step)):
+    losses = frozenset[int]().union(*(each.parts for each in trained(module)))
+    others = [call for call in _beside(module, step) if _may_clear(module, call, violation.optimizer)]
+    if elsewhere or any(call.id not in losses for call in others):
         return None
-    return is_made and in_this_file_only(module, violation.scaler)
+    return is_made and not others and in_this_file_only(module, violation.scaler)
 
 
 def _is_cleared_otherwise(module: Module, each: Misuse) -> bool:
@@ -312,7 +316,22 @@ def _is_written(value: ir.Value, events: set[int]) -> bool:
     """Whether a gradient is stored, deleted or changed in place, and that is none of the events."""
     parent = value.parent
     if isinstance(parent, (ir.Assign, ir.Delete)):
-        return value in parent.targets and value.id not in events
+        return value in parent.targets and value.id not in events and not _is_kept(parent)
     if not isinstance(parent, ir.Attribute) or not isinstance(parent.parent, ir.Call):
         return False
-    return parent.attr.endswith("_") and parent.attr not in _BOUNDS and parent.parent.id not in events
+    keeps = parent.attr in _KEEPS and not any(_is_zero(each) for each in parent.parent.positional)
+    return parent.attr.endswith("_") and not keeps and parent.parent.id not in events
+
+
+def _is_kept(store: ir.Assign | ir.Delete) -> bool:
+    """Whether what is stored in a gradient is computed from one: `p.grad = p.grad / n`."""
+    made = store.value if isinstance(store, ir.Assign) else None
+    return (
+        isinstance(made, ir.Binary)
+        and any(is_grad(each) for each in ir.walk_values(made))
+        and not any(_is_zero(each) for each in made.children())
+    )
+
+
+def _is_zero(value: ir.Value) -> bool:
+    return isinstance(value, ir.Constant) and value.value == 0
