@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Defined
+from amplint.model.syntax.ir import Assigned, Defined
 from amplint.model.syntax.queries import calls_in
 from amplint.model.syntax.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, owner_class
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
@@ -89,7 +89,7 @@ class ExternalCalls:
         """Whether what is called goes by a name of what unscales, steps or updates."""
         called, anywhere = self._undoing_names()
         if (name, isinstance(func, ir.Attribute)) in called:
-            return True
+            return not (isinstance(func, ir.Attribute) and self._is_of_another_class(func.base))
         # What a function calls does not run that function again, whoever has it.
         return bool(anywhere - _around(self._module, func)) and self._is_unknown(func, name)
 
@@ -173,6 +173,27 @@ class ExternalCalls:
         """Whether an object is of one of torch's own classes: a scheduler's `step` is none of this file's."""
         made = self._objects.classes_of(self._objects.key(value))
         return bool(made) and all(name.startswith("torch.") for name in made)
+
+    def _is_of_another_class(self, value: ir.Value) -> bool:
+        """Whether an object is a container, or of a class of another file: `metrics.update(...)` steps nothing."""
+        if not isinstance(value, (ir.Name, ir.Attribute)):
+            return False
+        made: list[ir.Value | None]
+        if isinstance(value, ir.Name):
+            made = [each.value if isinstance(each, Assigned) else None for each in self._module.names.bindings(value)]
+        else:
+            made = [*self._module.names.stored(value)]
+        return bool(made) and all(each is not None and self._makes_another(each) for each in made)
+
+    def _makes_another(self, value: ir.Value) -> bool:
+        if not isinstance(value, ir.Call):
+            return isinstance(value, (ir.Mapping, ir.Sequence, ir.Comprehension))
+        names = self._module.names.of(value.func)
+        return bool(names) and all(
+            (name[0] not in (LOCAL, UNBOUND, UNKNOWN, NOTHING) and name.rpartition(".")[2][:1].isupper())
+            or name.startswith(("builtins.", "collections."))
+            for name in names
+        )
 
     def _sets_mode(self, call: ir.Call, func: ir.Attribute) -> bool:
         """Whether a call is `model.train()`: of what is asked for parameters, or set to evaluate, as a module is."""

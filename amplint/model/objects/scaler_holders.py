@@ -47,7 +47,7 @@ def _only_calls_it(known: Objects, call: ir.Call, is_scaler: Callable[[ir.Value]
         return isinstance(value, ir.Name) and known.own_key(value) in keys
 
     return bool(keys) and all(
-        isinstance(each.parent, ir.Attribute)
+        isinstance(each.parent, (ir.Attribute, ir.Compare, ir.If))
         or (isinstance(each.parent, ir.Call) and _only_calls_it(known, each.parent, is_it, depth - 1))
         for each in ir.values_below(function.body)
         if is_it(each)

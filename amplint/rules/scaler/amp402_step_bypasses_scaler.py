@@ -270,7 +270,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         or violation.optimizer in holders(module)
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
         or uses_scale(module, event.call)
-        or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
+        or (other_arm_has(module, flow, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None
     what = _SAYS[violation.kind]

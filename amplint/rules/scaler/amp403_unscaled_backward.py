@@ -81,12 +81,13 @@ from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.objects.event import Event
+from amplint.model.objects.key_parts import is_of_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.detached_losses import feeds_leaves
-from amplint.rules.shared.loss_origin import surely_plain
+from amplint.rules.shared.loss_origin import Origin, is_given_unseen, surely_plain
 from amplint.rules.shared.plain_backwards import plain_backwards
 from amplint.rules.shared.scaler_order import (
     Misuse,
@@ -139,8 +140,13 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if use.kind == "update":
         use = calls_of(flow, each.violation.scaler, "step", "unscale_")[0]
     here = each.here and flow.contains(use.call)
-    if backward.event.subject is not None and feeds_leaves(module, backward.event.call, backward.event.subject):
+    subject = backward.event.subject
+    assert subject is not None
+    if feeds_leaves(module, backward.event.call, subject):
         return None
+    given = is_given_unseen(module, subject)
+    if given and not (is_of_self(each.violation.scaler) and _is_public(ir.function_of(backward.event.call))):
+        return None  # who calls has the scaler, too, as a subclass does, and may have scaled the loss with it
     freed = _freed_before(module, flow, backward.event)
     if freed is not None:
         return _second_of_a_graph(module, each, freed)
@@ -149,16 +155,21 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         if here
         else (None, f"the backward pass and `{use.kind}()` are in different functions; scale the loss by hand")
     )
-    scaler = module.text(receiver(use))
-    assert backward.event.subject is not None
-    loss = module.text(backward.event.subject)
+    scaler, loss = module.text(receiver(use)), module.text(subject)
+    unscaled = f"`{loss}` may not be scaled" if given else "the loss is not scaled"
     return rule.finding(
         module.span(backward.event.call),
-        f"{when(module, each)}the loss is not scaled, but `{scaler}.{use.kind}` on {module.line(use.call)} divides "
-        f"its gradients by the loss scale; call `{scaler}.scale({loss}).backward()` instead",
-        fix=offered,
+        f"{when(module, each)}{unscaled}, but `{scaler}.{use.kind}` on {module.line(use.call)} divides its gradients "
+        f"by the loss scale; call `{scaler}.scale({loss}).backward()` instead",
+        fix=offered._replace(applicability=Applicability.UNSAFE) if offered is not None and given else offered,
         withheld=withheld,
+        confidence=Confidence.LIKELY if given else None,
     )
+
+
+def _is_public(function: ir.Function | None) -> bool:
+    """Whether a function is meant for callers that know nothing of what its class keeps."""
+    return function is not None and (not function.name.startswith("_") or function.name == "__call__")
 
 
 def _is_a_trial(module: Module, each: Misuse) -> bool:
@@ -219,7 +230,7 @@ def _is_unscaled(module: Module, each: Misuse) -> bool:
     backward, use = each.reached, flow.event_states[violation.meets]
     if use.event.kind == "update" and not calls_of(flow, violation.scaler, "step", "unscale_"):
         return False  # nothing uses them
-    if used_elsewhere(module, flow, violation.scaler, "scale"):
+    if used_elsewhere(module, flow, violation.scaler, "scale") and not _is_seen_whole(module, each, use.event):
         return False
     if (violation.gradients is None and _clears_others(flow, backward, use)) or not surely_plain(module, each):
         return False
@@ -228,7 +239,14 @@ def _is_unscaled(module: Module, each: Misuse) -> bool:
         asked_apart(flow, use.event.call, backward.event.call)
         and not _is_of_the_same_arm(flow, use.event.call, backward.event.call)
     )
-    return not flag or not other_arm_has(module, backward.event.call, "scale")
+    return not flag or not other_arm_has(module, flow, backward.event.call, "scale")
+
+
+def _is_seen_whole(module: Module, each: Misuse, use: Event) -> bool:
+    """Whether a loss is made in this function, and its gradients are only used after its backward there."""
+    loss = each.reached.event.subject
+    made_here = loss is not None and Origin(module, each.flow, loss).made_here
+    return made_here and each.here and each.flow.contains(use.call) and dominates(each.node, use.call)
 
 
 def _is_of_the_same_arm(flow: Flow, use: ir.Node, backward: ir.Node) -> bool:

@@ -15,6 +15,7 @@ from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import source_of
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
+from amplint.rules.shared.scale_reports import uses_scale
 from amplint.rules.shared.scaler_order import Misuse, calls_of
 
 if TYPE_CHECKING:
@@ -67,28 +68,31 @@ class Origin:
 
 
 def surely_plain(module: Module, found: Misuse) -> bool:
-    """Whether nothing in sight can have multiplied the loss of a plain backward by the scale.
+    """Whether nothing in sight can have multiplied the loss of a plain backward by the scale. Callers out of sight may.
 
     Flow analysis has followed the loss from the model; or the scaler stays in this function's own calls, each
     `scale(...)` goes straight into a backward (or nowhere), and the loss is made here, of values that the scaler has no
     part in.
     """
     backward = found.reached.event
-    if holders(module) or backward.subject is None:
+    if backward.subject is None:
         return False
-    if _may_scale_unseen(module, ir.function_of(backward.call)) or _is_given_unseen(module, backward.subject):
+    origin = Origin(module, found.flow, backward.subject)
+    if any(objects(module).key(value) in holders(module) for value in origin.values):
+        return False
+    if _may_scale_unseen(module, backward.call, origin):
         return False
     if found.violation.gradients is not None:
         return True
     scales = calls_of(found.flow, found.violation.scaler, "scale")
     if not all(_goes_into_backward(module, event.call) for event in scales):
         return False
-    origin = Origin(module, found.flow, backward.subject)
-    return origin.made_here and not any(_is_scaler(module, value) for value in origin.values)
+    known = origin.made_here or is_given_unseen(module, backward.subject)
+    return known and not any(_is_scaler(module, value) for value in origin.values)
 
 
-def _is_given_unseen(module: Module, loss: ir.Value) -> bool:
-    """Whether a loss is a parameter of a function that nothing in sight calls: who does may scale it before."""
+def is_given_unseen(module: Module, loss: ir.Value) -> bool:
+    """Whether a loss is a parameter of a function that nothing in sight calls: the caller may scale it before."""
     parameter = parameter_read(module, loss)
     if parameter is None or passed_by(module, parameter[0], parameter[1].name):
         return False
@@ -96,24 +100,35 @@ def _is_given_unseen(module: Module, loss: ir.Value) -> bool:
     return not any(ir.last_name(each.func) == name for each in module.whole.near(name).calls)
 
 
-def _may_scale_unseen(module: Module, function: ir.Function | None) -> bool:
-    """Whether a function may multiply by the scale other than by a call of `scale`, or anything keeps that method."""
-    return any(
-        _reads_scale(module, value, function) if isinstance(value, ir.Attribute) else _hands_on(module, value, function)
-        for value in (*module.whole.within(function).values, *module.whole.near("scale").values)
+def _may_scale_unseen(module: Module, backward: ir.Value, origin: Origin) -> bool:
+    """Whether a loss may be multiplied by the scale other than by a call of `scale`: by hand in this function, by a
+    call out of sight that is given the scaler, or by what keeps that method.
+    """
+    return (
+        any(
+            isinstance(value, ir.Attribute) and value.attr in SCALE_READS
+            for value in (*origin.values, *ir.walk_values(backward))
+        )
+        or (uses_scale(module, backward) and _has_gradients(module, backward))
+        or any(_hands_on(module, value) for value in origin.values)
+        or any(_keeps_scale(module, value) for value in module.whole.near("scale").values)
     )
 
 
-def _reads_scale(module: Module, value: ir.Attribute, function: ir.Function | None) -> bool:
-    if value.attr in SCALE_READS and ir.function_of(value) is function:
-        return True
+def _has_gradients(module: Module, backward: ir.Value) -> bool:
+    """Whether the function of a backward reads or changes gradients one by one."""
+    within = module.whole.within(ir.function_of(backward)).values
+    return any(isinstance(value, ir.Attribute) and value.attr == "grad" for value in within)
+
+
+def _keeps_scale(module: Module, value: ir.Value) -> bool:
     called = isinstance(value.parent, ir.Call) and value.parent.func is value
-    return value.attr == "scale" and not called and _is_scaler(module, value.base)
+    return isinstance(value, ir.Attribute) and value.attr == "scale" and not called and _is_scaler(module, value.base)
 
 
-def _hands_on(module: Module, value: ir.Value, function: ir.Function | None) -> bool:
-    """Whether a function gives a scaler to a call out of sight."""
-    if not isinstance(value, ir.Call) or ir.function_of(value) is not function:
+def _hands_on(module: Module, value: ir.Value) -> bool:
+    """Whether a value is made by a call out of sight that is given a scaler."""
+    if not isinstance(value, ir.Call):
         return False
     return module.once(CallGraph).callee(value) is None and any(_is_scaler(module, arg.value) for arg in value.args)
 

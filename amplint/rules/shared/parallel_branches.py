@@ -102,11 +102,11 @@ def parallel_branches(module: Module) -> list[Branches]:
 
 
 def _chooses_otherwise(arms: list[tuple[ir.Block, Arm]]) -> bool:
-    """Whether each suite of an if has arms with a scaler and arms without: an if in it chooses, and is compared."""
+    """Whether each suite of an if has arms with a scaler: what chooses is an if in one of them, which is compared."""
     kinds: dict[ir.Block, set[bool]] = {}
     for suite, arm in arms:
         kinds.setdefault(suite, set()).add(arm.scaled)
-    return len(kinds) > 1 and all(len(each) > 1 for each in kinds.values())
+    return all(True in each for each in kinds.values())
 
 
 def differences(module: Module) -> list[Difference]:

@@ -15,10 +15,10 @@ from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, last_name, own_self
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
+from amplint.model.syntax.nesting import conditions, is_within, loop_of, loops_round, upwards
 from amplint.model.usage.device_evidence import asks_for_device
 from amplint.model.usage.mentions_of import near_definition, near_kept
-from amplint.rules.shared.scaler_order import calls_of, methods_used
+from amplint.rules.shared.scaler_order import calls_of
 from amplint.rules.shared.scaler_usage import (
     GIVES_THE_SAME,
     argument_of,
@@ -114,7 +114,7 @@ def _judge(
     loop = loop_of(made.call)
     if not isinstance(statement, ir.Assign) or not _is_made_by(module, statement, made.call):
         return
-    if "load_state_dict" in methods_used(module, scaler):  # it is the old one, in a new object
+    if _is_restored(module, loop or container, scaler):  # it is the old one, in a new object
         return
     if loop is not None:
         yield from _in_loop(module, loop, steps, scaler, made) if _is_made_anew(module, loop, made) else ()
@@ -125,6 +125,21 @@ def _judge(
         module, container, made, steps
     ):
         yield MadeAnew(made, None, each_epoch=True)
+
+
+def _is_restored(module: Module, place: ir.For | ir.While | ir.Function | ir.Program, scaler: str) -> bool:
+    """Whether a loop or function, or a function of the file that it calls by name, loads the state of a scaler."""
+    known = objects(module)
+    made = {each.call.id for each in known.made_by(scaler)}
+    called = {ir.last_name(each.func) for each in ir.values_below(place.body) if isinstance(each, ir.Call)}
+    for call in module.whole.called("load_state_dict"):
+        key = known.is_scaler(call.func.base) if isinstance(call.func, ir.Attribute) else None
+        if key is None or not made & {each.call.id for each in known.made_by(key)}:
+            continue
+        function = ir.function_of(call)
+        if is_within(call, place) or (function is not None and function.name in called):
+            return True
+    return False
 
 
 def _in_loop(
