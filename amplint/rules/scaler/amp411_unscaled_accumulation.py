@@ -49,6 +49,7 @@ the updates of the corrected programs agree with it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -57,11 +58,14 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import QUIET
-from amplint.model.flow.analysis import Flow
+from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.violations import ViolationKind
+from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.event import Event
+from amplint.model.project.importers import surely_lack
 from amplint.model.project.link import is_idle
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
@@ -85,6 +89,7 @@ from amplint.rules.shared.scaler_order import (
     side_by_side,
     when,
 )
+from amplint.rules.shared.violation_codes import VIOLATIONS
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -104,6 +109,7 @@ _WHOSE = (
     "scaled gradients may be added to unscaled ones"
 )
 _NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`
+_HOOK = re.compile(r"hook(?<!^register_forward_hook)(?<!^register_forward_pre_hook)(?<!backward_hook)")
 # What leaves gradients there: bounds, where they are small, and sums and products but for one with 0.
 _KEEPS = ("clamp_", "clip_", "add_", "sub_", "mul_", "div_", "neg_")
 
@@ -111,7 +117,67 @@ _KEEPS = ("clamp_", "clip_", "add_", "sub_", "mul_", "div_", "neg_")
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each call that unscales gradients to which scaled ones are added."""
-    return one_for_each(module, "AMP411", _judge)
+    shown = list(one_for_each(module, "AMP411", _judge))
+    yield from shown
+    if not shown:
+        yield from _left_for_the_next_call(module)
+
+
+def _left_for_the_next_call(module: Module) -> Iterator[Finding]:
+    """The steps of methods that make a whole training step, and leave the gradients to their next call."""
+    done = set[int]()
+    for flow in flows(module):
+        function = flow.container
+        if not isinstance(function, ir.Function) or function.cls is None or function.name.startswith("__"):
+            continue
+        if any(module.is_own(call) for call in callers(module, function)):
+            continue  # the flow of the caller shows what comes next
+        if flow.violations(VIOLATIONS["AMP411"]) or any(each.kind == "zero_grad" for each in flow.events):
+            continue
+        for step in reached_events(flow, "step"):
+            call, optimizer = step.event.call, step.event.optimizer or ""
+            if call.id in done or loop_of(call) is not None or not optimizer.startswith("self"):
+                continue
+            if not _leaves_gradients(module, flow, optimizer) or _is_cleared_otherwise(module, flow, optimizer):
+                continue
+            if not _is_cleared_elsewhere(module, optimizer):
+                done.add(call.id)
+                yield rule.finding(
+                    module.span(call),
+                    "amplint sees nothing that clears the gradients after this step: the next call of "
+                    f"`{function.name}` adds scaled gradients to unscaled ones; call `zero_grad()` after the step",
+                    withheld="amplint can't tell whether code out of sight clears the gradients",
+                    confidence=Confidence.LIKELY,
+                )
+
+
+def _leaves_gradients(module: Module, flow: Flow, optimizer: str) -> bool:
+    """Whether a method computes a loss, and at its end the optimizer has unscaled gradients of that."""
+    backwards = [each.event for each in reached_events(flow, "backward") if each.event.subject is not None]
+    if not backwards or any(parameter_read(module, each.subject) for each in backwards if each.subject is not None):
+        return False  # it is given the loss: who computes that may clear
+    made = {each.call.id for each in backwards}
+    left = [state.gradients_of(optimizer) for state in flow.ends]
+    used = [each for each in left if each.used and each.by]
+    return bool(used) and all(each.kind is GradientKind.UNSCALED and each.origin in made for each in used)
+
+
+def _is_cleared_elsewhere(module: Module, optimizer: str) -> bool:
+    """Whether anything in the program may clear an attribute's gradients between two calls of a method."""
+    known = objects(module)
+    models = known.owns.get(optimizer, set()) | known.owns.get(known.original(optimizer), set())
+    names = {each.rpartition(".")[2] for each in (optimizer, *models)}
+    for call in module.whole.called("zero_grad"):
+        function = ir.function_of(call)
+        if function is None or not (_is_of_a_clear(call) or _makes_a_step(module, function)):
+            return True
+    words = "|".join(sorted(re.escape(each) for each in names))
+    return not surely_lack(module.source.filename, re.compile(rb"\b(?:%s)\s*\.\s*zero_grad\s*\(" % words.encode()))
+
+
+def _makes_a_step(module: Module, function: ir.Function) -> bool:
+    """Whether a function calls backward itself: what it clears is for that."""
+    return any(ir.last_name(each.func) == "backward" for each in ir.calls_below(function.body))
 
 
 @rule.doubt
@@ -180,7 +246,7 @@ def _is_uncleared(module: Module, each: Misuse) -> bool | None:
     """Whether the gradients are cleared too rarely: the flow shows a clear, or all that has the optimizer, and all that
     is given its model in each iteration. False where only code out of sight could clear them, None where the file may.
     """
-    if _is_cleared_otherwise(module, each):
+    if _is_cleared_otherwise(module, each.flow, each.violation.optimizer):
         return None
     flow, violation, step = each.flow, each.violation, each.node
     clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
@@ -207,17 +273,16 @@ def _is_uncleared(module: Module, each: Misuse) -> bool | None:
     return is_made and not others and in_this_file_only(module, violation.scaler)
 
 
-def _is_cleared_otherwise(module: Module, each: Misuse) -> bool:
+def _is_cleared_otherwise(module: Module, flow: Flow, optimizer: str) -> bool:
     """Whether something else than a call may clear the gradients: a store, a class of the file's own, a hook."""
-    events = {event.call.id for event in each.flow.events}
+    events = {event.call.id for event in flow.events}
     values = module.whole.near("grad").values
     return (
         any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in values)
         or any(
-            name[0] == "." and _clears_in_its_step(module, name[1:])
-            for name in objects(module).classes_of(each.violation.optimizer)
+            name[0] == "." and _clears_in_its_step(module, name[1:]) for name in objects(module).classes_of(optimizer)
         )
-        or any("hook" in ir.last_name(call.func) for call in module.whole.near("hook").calls)
+        or any(_HOOK.search(ir.last_name(call.func)) for call in module.whole.near("hook").calls)
     )
 
 
