@@ -207,7 +207,7 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     scales = either(*(decided(module).around(loss.event.call) for loss in losses))
     for each in entered:
         others = () if always else (negated(float16), scales)
-        world = _on_with(module, call, runs_in(module, each, "bfloat16"), *others)
+        world = _on_with(module, call, runs_in(module, each, "bfloat16"), *others, scales=scales)
         own = float16 != FALSE and always
         where = "" if world is None or (always and not own) else _chosen(module, world, each)
         if world is None or where is None:
@@ -292,16 +292,19 @@ def _bfloat16_parameters(module: Module) -> Cast | None:
     return found[0] if owned and len(found) == len(owned) else None
 
 
-def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
+def _on_with(module: Module, call: ir.Call, *bfloat16: Formula, scales: Formula | None = None) -> World | None:
     """A world in which the scaler is on while all is bfloat16; None where there is none in sight.
 
-    What speaks of float16 doesn't hold in it: the path that it stands for may have no region here. Neither does an
-    option that asks for a scaler in bfloat16 by its name.
+    What speaks of float16 doesn't hold in it: the path that it stands for may have no region here, unless all is
+    bfloat16 whenever the scaler is on and its losses are scaled, which is so where `scales` holds. Neither does an option
+    that asks for a scaler in bfloat16 by its name.
     """
     on = _on(module, call)
     facts = on.facts() if on is not None else ()
     named = {_named(term) for term in facts if _is_bfloat16s_name(term)}  # what has that name has not float16's
     off = [negated(fact(term)) for term in facts if _named(term) not in named and _speaks_of_float16(term)]
+    if on is not None and scales is not None and contradict(both(on, scales, ON_CUDA), negated(both(*bfloat16))):
+        off = []
     off += [negated(fact(term)) for term in facts if _asks_for_it(module, term)]
     if on is None or any(contradict(on, negated(each)) for each in off):
         return None
