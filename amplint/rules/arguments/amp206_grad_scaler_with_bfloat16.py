@@ -12,7 +12,7 @@ amplint reports nothing if:
 
 - it can't see the regions, or the code doesn't show the dtype of a region;
 - only the device decides the dtype;
-- `enabled` is false for bfloat16, or is a flag that names float16;
+- `enabled` is false for bfloat16, or is a flag that names float16 and doesn't open the bfloat16 regions as well;
 - an option asks for the scaler: by its name (`force_bf16_scaler`), or as a separate option that is off by default
   (`use_scaler`);
 - the branch for bfloat16 doesn't use the scaler.
@@ -296,8 +296,8 @@ def _on_with(module: Module, call: ir.Call, *bfloat16: Formula, scales: Formula 
     """A world in which the scaler is on while all is bfloat16; None where there is none in sight.
 
     What speaks of float16 doesn't hold in it: the path that it stands for may have no region here, unless all is
-    bfloat16 whenever the scaler is on and its losses are scaled, which is so where `scales` holds. Neither does an option
-    that asks for a scaler in bfloat16 by its name.
+    bfloat16 whenever the scaler is on and its losses are scaled, as they are where `scales` holds. Neither does an
+    option that asks for a scaler in bfloat16 by its name.
     """
     on = _on(module, call)
     facts = on.facts() if on is not None else ()

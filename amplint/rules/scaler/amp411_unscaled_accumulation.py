@@ -4,13 +4,22 @@
 Finds a `scaler.step`, or an `unscale_` with an `update`, that runs in each iteration of a loop, while the gradients are
 cleared less often: only if `(i + 1) % k == 0`, or never.
 
-If `k` is a setting, the message says "when `k > 1`". The finding is only *likely* if `k` is 1 by default, or if the
-function gets its optimizer from code that amplint can't see.
+Also finds a method that computes a loss, calls backward and steps with an optimizer of its object, if nothing in the
+program clears the gradients: the next call adds to them.
+
+If `k` is a setting, the message says "when `k > 1`". The finding is only *likely*:
+
+- if `k` is 1 by default;
+- if amplint doesn't see who creates the optimizer, or what computes the loss, but sees nothing that clears the
+  gradients;
+- if it is about a method and its next call.
 
 amplint reports nothing:
 
-- if something clears the gradients in each iteration, or may do so in code that amplint can't see;
-- if the step also runs only in every k-th iteration.
+- if something clears the gradients in each iteration, or a call that gets the model may do so in code that amplint
+  can't see;
+- if the step also runs only in every k-th iteration;
+- about a method that gets its loss from its caller: the caller may clear the gradients, too.
 
 ## Why is this bad?
 The step divides the gradients by the scale. The next backward pass adds scaled gradients to these small ones, and the
