@@ -354,9 +354,9 @@ def test_steps_overflow_only_in_float16(dtype: str, count: int) -> None:
 @pytest.mark.parametrize(
     ("before", "inside", "codes"),
     [
-        ("scaler.load_state_dict(state)", "pass", [Severity.ERROR]),
-        ("pass", "scaler.load_state_dict(state)", []),
-        ("pass", "restore(scaler, state)", []),
+        ("scaler.load_state_dict(state)", "print(x)", [Severity.ERROR]),
+        ("print(state)", "scaler.load_state_dict(state)", []),
+        ("print(state)", "restore(scaler, state)", []),
     ],
 )
 def test_a_state_that_is_loaded_into_another_scaler(before: str, inside: str, codes: list[Severity]) -> None:

@@ -11,7 +11,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.analysis import flows
-from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
+from amplint.model.objects.amp_objects import Made, given, objects, scaler_arguments
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, last_name, own_self
 from amplint.model.syntax import ir
@@ -131,13 +131,16 @@ def _is_restored(module: Module, place: ir.For | ir.While | ir.Function | ir.Pro
     """Whether a loop or function, or a function of the file that it calls by name, loads the state of a scaler."""
     known = objects(module)
     made = {each.call.id for each in known.made_by(scaler)}
-    called = {ir.last_name(each.func) for each in ir.values_below(place.body) if isinstance(each, ir.Call)}
-    for call in module.whole.called("load_state_dict"):
-        key = known.is_scaler(call.func.base) if isinstance(call.func, ir.Attribute) else None
-        if key is None or not made & {each.call.id for each in known.made_by(key)}:
+    called = [each for each in ir.values_below(place.body) if isinstance(each, ir.Call)]
+    for load in module.whole.called("load_state_dict"):
+        loaded, function = load.func.base if isinstance(load.func, ir.Attribute) else None, ir.function_of(load)
+        calls = [each for each in called if function is not None and ir.last_name(each.func) == function.name]
+        if loaded is None or not (calls or is_within(load, place)):
             continue
-        function = ir.function_of(call)
-        if is_within(call, place) or (function is not None and function.name in called):
+        if made & {each.call.id for each in known.made_by(known.is_scaler(loaded) or "")}:
+            return True
+        is_given = function is not None and function.param(ir.last_name(loaded)) is not None
+        if is_given and any(known.is_scaler(value) == scaler for call in calls for value in given(call)):
             return True
     return False
 
@@ -257,8 +260,8 @@ def _steps_of_functions(module: Module, loop: ir.For | ir.While, scaler: str) ->
 
 def _steps_by_helpers(module: Module, container: ir.Function | ir.Program, scaler: str) -> Iterator[Event]:
     """The steps of the functions that a function gives its scaler to in a loop, as if its calls of them made these."""
-    for call, step, given in _given_steps(module, scaler) if isinstance(container, ir.Function) else ():
-        optimizer = given.get(str(step.optimizer))
+    for call, step, passed in _given_steps(module, scaler) if isinstance(container, ir.Function) else ():
+        optimizer = passed.get(str(step.optimizer))
         is_here = ir.function_of(call) is container and loop_of(call) is not None
         if is_here and optimizer is not None and loop_of(step.call) is None:
             yield step._replace(call=call, scaler=scaler, optimizer=optimizer)
