@@ -118,7 +118,10 @@ _WHOSE = (
     "scaled gradients may be added to unscaled ones"
 )
 _NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`
-_HOOK = re.compile(r"hook(?<!^register_forward_hook)(?<!^register_forward_pre_hook)(?<!backward_hook)")
+# What may run a function that clears. Hooks of a forward or of a tensor change what passes, and clear no gradients.
+_HOOK = re.compile(
+    r"hook(?<!^register_hook)(?<!^register_forward_hook)(?<!^register_forward_pre_hook)(?<!backward_hook)"
+)
 # What leaves gradients there: bounds, where they are small, and sums and products but for one with 0.
 _KEEPS = ("clamp_", "clip_", "add_", "sub_", "mul_", "div_", "neg_")
 
