@@ -52,3 +52,49 @@ def test_tiny_cuda_nn_computes_in_half_by_itself(tmp_path: Path) -> None:
 def test_who_comments_a_region_out_wants_float32(tmp_path: Path, comment: str) -> None:
     trainer = TRAINER.replace("        loss =", f"        {comment}\n        loss =")
     assert found(tmp_path, "import trainer\n", {}, trainer) is not comment.startswith("# with")
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        'GradScaler("cuda", enabled=args.fp16)',
+        'GradScaler("cuda", enabled=use_mixed_precision(args))',
+        'GradScaler("cuda", enabled=weights.dtype != torch.float16)',
+    ],
+)
+def test_a_flag_that_is_named_for_half_precision_opens_no_region(tmp_path: Path, flag: str) -> None:
+    trainer = TRAINER.replace('GradScaler("cuda")', flag)
+    assert found(tmp_path, "import trainer\n", {}, trainer)
+
+
+@pytest.mark.parametrize("cast", ["x = x.to(torch.float16)", "x = x.half()", 'x = Reader(fp16=True, kind="fp16")(x)'])
+def test_what_makes_a_tensor_half_is_another_thing(tmp_path: Path, cast: str) -> None:
+    trainer = TRAINER.replace("        optimizer.zero_grad()", f"        {cast}\n        optimizer.zero_grad()")
+    assert not found(tmp_path, "import trainer\n", {}, trainer)
+
+
+OTHER = """\
+import torch
+
+
+def train_other(model, optimizer, scaler, x, y):
+    with torch.autocast("cuda"):
+        loss = (model(x) - y).square().mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def test_a_training_step_of_another_file_opens_its_region_for_itself(tmp_path: Path) -> None:
+    assert found(tmp_path, "import trainer\nimport other\n", {"other.py": OTHER})
+
+
+def test_a_model_of_another_file_may_open_a_region(tmp_path: Path) -> None:
+    model = OTHER.replace("    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n    scaler.update()\n", "")
+    assert not found(tmp_path, "import trainer\nimport other\n", {"other.py": f"{model}    return loss\n"})
+
+
+def test_a_step_that_runs_the_file_may_open_a_region_round_it(tmp_path: Path) -> None:
+    main = f"import trainer\n{OTHER}    trainer.train(model, optimizer, [(x, y)], None)\n"
+    assert not found(tmp_path, main, {})

@@ -85,6 +85,20 @@ class Arms:
         key = self._objects.key(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
         return key is not None and (self._objects.is_scalers(key) or self._objects.is_optimizers(key))
 
+    def has_events(self, block: ir.Block) -> bool:
+        """Whether anything in a suite can matter to the scaler or the gradients, where it can't be seen too."""
+        if any(True for _ in self._events.below(block)) or self._calls.trains(block):
+            return True
+        if any(isinstance(each, ir.Attribute) and is_grad(each) for each in ir.values_below(block)):
+            return True
+        contexts = (
+            item.context
+            for each in ir.walk_statements(block, into=False)
+            if isinstance(each, ir.With)
+            for item in each.items
+        )
+        return any(map(self._events.external_calls.runs_by_entering, contexts))
+
     def unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""
         return arm is not None and any(self._may_unscale(each) for each in arm.statements)

@@ -351,24 +351,14 @@ class Statements(Interpreter[State]):
         return [each.state for each in self._expressions.outcomes(flag, state)]
 
     def interrupted(self, statement: ir.Try, states: list[State]) -> list[State]:
-        """The states in which an exception leaves the suite of a `try`: it can come from anywhere in it."""
+        """The states in which an exception leaves the suite of a `try`: it can come from anywhere in it.
+
+        A suite without events leaves the scaler and the gradients as they are: `try: batch = next(batches)`.
+        """
         assigned = self._objects.assigned_in(statement)
-        alone = self._module.once(_leaves_alone, statement.body)
-        return [(state if alone else state.havoc()).forget(assigned) for state in states]
-
-
-def _leaves_alone(module: Module, block: ir.Block) -> bool:
-    """Whether nothing in a suite may do anything to gradients or a scaler: how far it gets makes no difference."""
-    recogniser = events(module)
-    if any(True for _ in recogniser.below(block)):
-        return False
-    for statement in ir.walk_statements(block, into=False):
-        if isinstance(statement, ir.With):
-            if any(recogniser.external_calls.runs_by_entering(item.context) for item in statement.items):
-                return False
-        elif any(map(is_grad, statement.values())):
-            return False  # stored, or deleted
-    return True
+        if self._arms.has_events(statement.body):
+            return [state.havoc().forget(assigned) for state in states]
+        return [state.havoc_missing_gradients().forget(assigned) for state in states]
 
 
 def _left_to(depth: int, state: State) -> State:

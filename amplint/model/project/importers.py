@@ -36,6 +36,7 @@ _FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)
 # What finds the modules of a package by their files, or imports them by computed names.
 _LISTS = re.compile(rb"\b(importlib|pkgutil|__import__|i?glob|listdir|scandir|iterdir)\b")
 _BY_NAME = re.compile(rb"\b(?:import_module|__import__)\s*\(")
+_STEPS = re.compile(rb"\.\s*backward\s*\(")
 _DEPTH = 6
 # The call of a scaler's method, and before it the attribute that holds the scaler: `trainer.scaler` `.update(`.
 _SCALER_CALL = re.compile(rb"\.\s*(%s)\s*\(" % "|".join(SCALER_METHODS).encode())
@@ -128,6 +129,47 @@ def _others(path: str) -> dict[str, bytes] | None:
     return data if len(data) == len({*files} - {path}) <= _MOST_FILES else None
 
 
+def surely_lack_around(filename: str, words: re.Pattern[bytes]) -> bool:
+    """Whether no file of the programs that a file is a part of has some words in what may run around its training step,
+    or in that: all of them are there, and were read.
+
+    Comments and sentences in strings don't count, nor does a function of what the file doesn't run in that makes a
+    training step of its own.
+    """
+    return _surely_lack_around(os.path.abspath(filename), words)
+
+
+@question
+def _surely_lack_around(path: str, words: re.Pattern[bytes]) -> bool:
+    others = _others(path)
+    if others is None:
+        return False
+    callers = _importing(path)
+    for other, data in others.items():
+        code = _code(data) if words.search(data) else b""
+        places = (found.start() for found in words.finditer(code))
+        if not all(other not in callers and _STEPS.search(_function_text(code, each)) for each in places):
+            return False
+    return True
+
+
+def _function_text(code: bytes, place: int) -> bytes:
+    """The text of the innermost function around a place, empty where it is in none."""
+    start = code.rfind(b"\n", 0, place) + 1
+    margin = _margin(code[start : code.find(b"\n", place)])
+    for header in reversed([*_HEADERS.finditer(code, 0, start)]):
+        if len(header[1]) < margin:
+            if header[2] == b"def":
+                end = re.compile(rb"^[ \t]{0,%d}\S" % len(header[1]), re.MULTILINE).search(code, place)
+                return code[header.start() : end.start() if end is not None else len(code)]
+            margin = len(header[1])
+    return b""
+
+
+def _margin(line: bytes) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def surely_run_without(filename: str, text: str, words: re.Pattern[bytes]) -> bool:
     """Whether no code of the programs that a file is a part of has some words; what the file imports has to be called.
 
@@ -185,8 +227,7 @@ class _Header(NamedTuple):
 def _headers_round(code: bytes, place: int) -> list[_Header]:
     """The headers of the classes and functions around a place, outermost first."""
     start = code.rfind(b"\n", 0, place) + 1
-    line = code[start:place]
-    margin, found = len(line) - len(line.lstrip()), list[_Header]()
+    margin, found = _margin(code[start:place]), list[_Header]()
     for each in _HEADERS.finditer(code, 0, start):
         found = [one for one in found if one.margin < len(each[1])]
         found.append(_Header(len(each[1]), each[2], each[3]))

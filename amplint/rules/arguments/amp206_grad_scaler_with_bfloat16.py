@@ -12,7 +12,7 @@ amplint reports nothing if:
 
 - it can't see the regions, or the code doesn't show the dtype of a region;
 - only the device decides the dtype;
-- `enabled` is false for bfloat16, or is a flag that names float16;
+- `enabled` is false for bfloat16, or is a flag that names float16 and doesn't open the bfloat16 regions as well;
 - an option asks for the scaler: by its name (`force_bf16_scaler`), or as a separate option that is off by default
   (`use_scaler`);
 - the branch for bfloat16 doesn't use the scaler.
@@ -207,7 +207,7 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     scales = either(*(decided(module).around(loss.event.call) for loss in losses))
     for each in entered:
         others = () if always else (negated(float16), scales)
-        world = _on_with(module, call, runs_in(module, each, "bfloat16"), *others)
+        world = _on_with(module, call, runs_in(module, each, "bfloat16"), *others, scales=scales)
         own = float16 != FALSE and always
         where = "" if world is None or (always and not own) else _chosen(module, world, each)
         if world is None or where is None:
@@ -292,16 +292,19 @@ def _bfloat16_parameters(module: Module) -> Cast | None:
     return found[0] if owned and len(found) == len(owned) else None
 
 
-def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
+def _on_with(module: Module, call: ir.Call, *bfloat16: Formula, scales: Formula | None = None) -> World | None:
     """A world in which the scaler is on while all is bfloat16; None where there is none in sight.
 
-    What speaks of float16 doesn't hold in it: the path that it stands for may have no region here. Neither does an
+    What speaks of float16 doesn't hold in it: the path that it stands for may have no region here, unless all is
+    bfloat16 whenever the scaler is on and its losses are scaled, as they are where `scales` holds. Neither does an
     option that asks for a scaler in bfloat16 by its name.
     """
     on = _on(module, call)
     facts = on.facts() if on is not None else ()
     named = {_named(term) for term in facts if _is_bfloat16s_name(term)}  # what has that name has not float16's
     off = [negated(fact(term)) for term in facts if _named(term) not in named and _speaks_of_float16(term)]
+    if on is not None and scales is not None and contradict(both(on, scales, ON_CUDA), negated(both(*bfloat16))):
+        off = []
     off += [negated(fact(term)) for term in facts if _asks_for_it(module, term)]
     if on is None or any(contradict(on, negated(each)) for each in off):
         return None

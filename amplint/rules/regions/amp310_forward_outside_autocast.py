@@ -11,8 +11,9 @@ Finds:
    accelerate opens its region only around `forward`.
 4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
    can be enabled.
-5. A loss that a `GradScaler` scales, if no file of the program opens a region. A package may still open one itself. The
-   finding is a suspicion if a region is commented out in the file.
+5. A loss that a `GradScaler` scales, if no file of the program opens a region, other than for a training step of
+   another file. A package may still open one itself. The finding is a suspicion if a region is commented out in the
+   file.
 
 Findings of 3, 4 and 5 are only `likely`. Findings of 1 are only `likely`, too, if amplint can't see the layers of the
 model or the criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.

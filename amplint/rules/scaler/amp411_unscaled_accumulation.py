@@ -4,13 +4,22 @@
 Finds a `scaler.step`, or an `unscale_` with an `update`, that runs in each iteration of a loop, while the gradients are
 cleared less often: only if `(i + 1) % k == 0`, or never.
 
-If `k` is a setting, the message says "when `k > 1`". The finding is only *likely* if `k` is 1 by default, or if the
-function gets its optimizer from code that amplint can't see.
+Also finds a method that computes a loss, calls backward and steps with an optimizer of its object, if nothing in the
+program clears the gradients: the next call adds to them.
+
+If `k` is a setting, the message says "when `k > 1`". The finding is only *likely*:
+
+- if `k` is 1 by default;
+- if amplint doesn't see who creates the optimizer, or what computes the loss, but sees nothing that clears the
+  gradients;
+- if it is about a method and its next call.
 
 amplint reports nothing:
 
-- if something clears the gradients in each iteration, or may do so in code that amplint can't see;
-- if the step also runs only in every k-th iteration.
+- if something clears the gradients in each iteration, or a call that gets the model may do so in code that amplint
+  can't see;
+- if the step also runs only in every k-th iteration;
+- about a method that gets its loss from its caller: the caller may clear the gradients, too.
 
 ## Why is this bad?
 The step divides the gradients by the scale. The next backward pass adds scaled gradients to these small ones, and the
@@ -49,6 +58,7 @@ the updates of the corrected programs agree with it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -57,12 +67,16 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import QUIET
-from amplint.model.flow.analysis import Flow
+from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.violations import ViolationKind
+from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.event import Event
+from amplint.model.project.importers import surely_lack
 from amplint.model.project.link import is_idle
+from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, upwards
 from amplint.model.torch_facts.grad_scaler import Stage
@@ -84,6 +98,7 @@ from amplint.rules.shared.scaler_order import (
     side_by_side,
     when,
 )
+from amplint.rules.shared.violation_codes import VIOLATIONS
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -103,13 +118,78 @@ _WHOSE = (
     "scaled gradients may be added to unscaled ones"
 )
 _NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`
-_BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
+# What may run a function that clears. Hooks of a forward or of a tensor change what passes, and clear no gradients.
+_HOOK = re.compile(
+    r"hook(?<!^register_hook)(?<!^register_forward_hook)(?<!^register_forward_pre_hook)(?<!backward_hook)"
+)
+# What leaves gradients there: bounds, where they are small, and sums and products but for one with 0.
+_KEEPS = ("clamp_", "clip_", "add_", "sub_", "mul_", "div_", "neg_")
 
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each call that unscales gradients to which scaled ones are added."""
-    return one_for_each(module, "AMP411", _judge)
+    shown = list(one_for_each(module, "AMP411", _judge))
+    yield from shown
+    if not shown:
+        yield from _left_for_the_next_call(module)
+
+
+def _left_for_the_next_call(module: Module) -> Iterator[Finding]:
+    """The steps of methods that make a whole training step, and leave the gradients to their next call."""
+    done = set[int]()
+    for flow in flows(module):
+        function = flow.container
+        if not isinstance(function, ir.Function) or function.cls is None or function.name.startswith("__"):
+            continue
+        if any(module.is_own(call) for call in callers(module, function)):
+            continue  # the flow of the caller shows what comes next
+        if flow.violations(VIOLATIONS["AMP411"]) or any(each.kind == "zero_grad" for each in flow.events):
+            continue
+        for step in reached_events(flow, "step"):
+            call, optimizer = step.event.call, step.event.optimizer or ""
+            if call.id in done or loop_of(call) is not None or not optimizer.startswith("self"):
+                continue
+            if not _leaves_gradients(module, flow, optimizer) or _is_cleared_otherwise(module, flow, optimizer):
+                continue
+            if not _is_cleared_elsewhere(module, optimizer):
+                done.add(call.id)
+                yield rule.finding(
+                    module.span(call),
+                    "amplint sees nothing that clears the gradients after this step: the next call of "
+                    f"`{function.name}` adds scaled gradients to unscaled ones; call `zero_grad()` after the step",
+                    withheld="amplint can't tell whether code out of sight clears the gradients",
+                    confidence=Confidence.LIKELY,
+                )
+
+
+def _leaves_gradients(module: Module, flow: Flow, optimizer: str) -> bool:
+    """Whether a method computes a loss, and at its end the optimizer has unscaled gradients of that."""
+    backwards = [each.event for each in reached_events(flow, "backward") if each.event.subject is not None]
+    if not backwards or any(parameter_read(module, each.subject) for each in backwards if each.subject is not None):
+        return False  # it is given the loss: who computes that may clear
+    made = {each.call.id for each in backwards}
+    left = [state.gradients_of(optimizer) for state in flow.ends]
+    used = [each for each in left if each.used and each.by]
+    return bool(used) and all(each.kind is GradientKind.UNSCALED and each.origin in made for each in used)
+
+
+def _is_cleared_elsewhere(module: Module, optimizer: str) -> bool:
+    """Whether anything in the program may clear an attribute's gradients between two calls of a method."""
+    known = objects(module)
+    models = known.owns.get(optimizer, set()) | known.owns.get(known.original(optimizer), set())
+    names = {each.rpartition(".")[2] for each in (optimizer, *models)}
+    for call in module.whole.called("zero_grad"):
+        function = ir.function_of(call)
+        if function is None or not (_is_of_a_clear(call) or _makes_a_step(module, function)):
+            return True
+    words = "|".join(sorted(re.escape(each) for each in names))
+    return not surely_lack(module.source.filename, re.compile(rb"\b(?:%s)\s*\.\s*zero_grad\s*\(" % words.encode()))
+
+
+def _makes_a_step(module: Module, function: ir.Function) -> bool:
+    """Whether a function calls backward itself: what it clears is for that."""
+    return any(ir.last_name(each.func) == "backward" for each in ir.calls_below(function.body))
 
 
 @rule.doubt
@@ -148,8 +228,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     if any(other.violation.at == each.violation.at and on_micro_steps(other) for other in misuses(module, "AMP405")):
         return None  # AMP405 says so
-    unseen = _has_unseen_optimizer(module, each)
-    if not unseen and not _stays_in_sight(module, each):
+    sure = _is_uncleared(module, each)
+    if sure is None:
         return None
     several = _several(module, each)
     return rule.finding(
@@ -158,26 +238,13 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         "backward pass adds scaled gradients to them; unscale, step and update only after the last backward pass, "
         "then call `zero_grad()`",
         withheld="amplint can't tell which other lines have to move with the step",
-        confidence=Confidence.LIKELY if unseen or (several is not None and several.is_unusual) else None,
+        confidence=Confidence.LIKELY if not sure or (several is not None and several.is_unusual) else None,
     )
 
 
 def _unscaling(each: Misuse) -> str:
     """The call that unscales too early, as the subject of a message."""
     return "this step" if each.reached.event.kind == "step" else "this `unscale_()`"
-
-
-def _has_unseen_optimizer(module: Module, each: Misuse) -> bool:
-    """Whether a function is given its optimizer by code out of sight, and nothing in the file clears gradients around
-    its loop: only an optimizer that clears in its step could.
-    """
-    known, optimizer = objects(module), each.violation.optimizer
-    parameter = known.parameter_of(optimizer)
-    if parameter is None or callers(module, parameter[0]) or loop_of(each.node) is None or known.classes_of(optimizer):
-        return False
-    if module.whole.called("zero_grad") or _is_cleared_otherwise(module, each):
-        return False
-    return not any(_may_clear(module, call, optimizer) for call in _beside(module, each.node))
 
 
 def _several(module: Module, each: Misuse) -> Several | None:
@@ -187,20 +254,20 @@ def _several(module: Module, each: Misuse) -> Several | None:
     return only_with_several(module, each.flow, each.node, clears)
 
 
-def _stays_in_sight(module: Module, each: Misuse) -> bool:
-    """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer,
-    and all that is given its model in each iteration.
+def _is_uncleared(module: Module, each: Misuse) -> bool | None:
+    """Whether the gradients are cleared too rarely: the flow shows a clear, or all that has the optimizer, and all that
+    is given its model in each iteration. False where only code out of sight could clear them, None where the file may.
     """
-    if _is_cleared_otherwise(module, each):
-        return False
+    if _is_cleared_otherwise(module, each.flow, each.violation.optimizer):
+        return None
     flow, violation, step = each.flow, each.violation, each.node
     clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
     if any(_may_come_in_time(module, each, clear) for clear in clears):
-        return False
+        return None
     if clears:
         # Of parallel branches only the other one clears: AMP420.
         parallel = {branch.statement.id for branch in module.once(differences) if branch.what == CLEARS}
-        return not any(outer.id in parallel for outer in upwards(ir.statement_of(step)))
+        return None if any(outer.id in parallel for outer in upwards(ir.statement_of(step))) else True
     every = objects(module)
     is_made = bool({violation.optimizer, every.original(violation.optimizer)} & every.constructed) or any(
         name[0] == "." for name in every.classes_of(violation.optimizer)
@@ -211,22 +278,23 @@ def _stays_in_sight(module: Module, each: Misuse) -> bool:
         not _is_of_a_clear(call) and (not flow.follows(call) or exclusive(call, step))
         for call in module.whole.called("zero_grad")
     )
-    if elsewhere or any(_may_clear(module, call, violation.optimizer) for call in _beside(module, step)):
-        return False
-    return is_made and in_this_file_only(module, violation.scaler)
+    losses = frozenset[int]().union(*(each.parts for each in trained(module)))
+    others = [call for call in _beside(module, step) if _may_clear(module, call, violation.optimizer)]
+    if elsewhere or any(call.id not in losses for call in others):
+        return None
+    return is_made and not others and in_this_file_only(module, violation.scaler)
 
 
-def _is_cleared_otherwise(module: Module, each: Misuse) -> bool:
+def _is_cleared_otherwise(module: Module, flow: Flow, optimizer: str) -> bool:
     """Whether something else than a call may clear the gradients: a store, a class of the file's own, a hook."""
-    events = {event.call.id for event in each.flow.events}
+    events = {event.call.id for event in flow.events}
     values = module.whole.near("grad").values
     return (
         any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in values)
         or any(
-            name[0] == "." and _clears_in_its_step(module, name[1:])
-            for name in objects(module).classes_of(each.violation.optimizer)
+            name[0] == "." and _clears_in_its_step(module, name[1:]) for name in objects(module).classes_of(optimizer)
         )
-        or any("hook" in ir.last_name(call.func) for call in module.whole.near("hook").calls)
+        or any(_HOOK.search(ir.last_name(call.func)) for call in module.whole.near("hook").calls)
     )
 
 
@@ -325,7 +393,22 @@ def _is_written(value: ir.Value, events: set[int]) -> bool:
     """Whether a gradient is stored, deleted or changed in place, and that is none of the events."""
     parent = value.parent
     if isinstance(parent, (ir.Assign, ir.Delete)):
-        return value in parent.targets and value.id not in events
+        return value in parent.targets and value.id not in events and not _is_kept(parent)
     if not isinstance(parent, ir.Attribute) or not isinstance(parent.parent, ir.Call):
         return False
-    return parent.attr.endswith("_") and parent.attr not in _BOUNDS and parent.parent.id not in events
+    keeps = parent.attr in _KEEPS and not any(_is_zero(each) for each in parent.parent.positional)
+    return parent.attr.endswith("_") and not keeps and parent.parent.id not in events
+
+
+def _is_kept(store: ir.Assign | ir.Delete) -> bool:
+    """Whether what is stored in a gradient is computed from one: `p.grad = p.grad / n`."""
+    made = store.value if isinstance(store, ir.Assign) else None
+    return (
+        isinstance(made, ir.Binary)
+        and any(is_grad(each) for each in ir.walk_values(made))
+        and not any(_is_zero(each) for each in made.children())
+    )
+
+
+def _is_zero(value: ir.Value) -> bool:
+    return isinstance(value, ir.Constant) and value.value == 0
