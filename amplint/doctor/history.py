@@ -49,6 +49,11 @@ class History:
         self._rates.pop(key, None)
         self._over.discard(key)
 
+    @property
+    def has_optimizer(self) -> bool:
+        """Whether the program has made one."""
+        return bool(self._made)
+
     def scheduler_made(self, optimizer: Any, place: Place | None) -> None:
         """A scheduler of the learning rate was made."""
         self._schedulers[id(optimizer)] = place

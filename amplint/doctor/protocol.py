@@ -37,7 +37,7 @@ from amplint.doctor.gradients import (
 )
 from amplint.doctor.graph import graph_leaves, graph_nodes, next_node, number_of
 from amplint.doctor.places import spoken, user_place
-from amplint.doctor.readings import can_wait_for
+from amplint.doctor.readings import can_wait_for, may_be_bad
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.sources import unregistered
 from amplint.doctor.units import Unit, Units
@@ -48,6 +48,7 @@ _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
 _HOOK_CALLS = 64  # of hooks that are looked at
 _WINDOWS = 4  # backward passes after which it is looked at what is done to gradients by hand
 _UNFED = 64  # checkpoints of a step that are remembered
+_LARGEST_HALF = 65504.0  # number in float16
 _AGAIN = 3  # scalers made at one line for one optimizer, from which on that is a fault
 # Messages of torch/amp/grad_scaler.py, with the rule about each, and what is wrong.
 _RAISED = (
@@ -89,6 +90,7 @@ class _Scaled(NamedTuple):
     scaler: torch.amp.GradScaler
     scale: float
     place: Place | None
+    is_half: bool = False  # a float16 number of its own, by a scale that is infinite in float16
 
 
 class _Taken(NamedTuple):
@@ -125,6 +127,7 @@ class Protocol(Listener):
         self._current: tuple[Any, Any] = (None, None)  # optimizer and scaler of the request that runs
         self._mixed: dict[int, tuple[Unit, Finding]] = {}  # by unit: scaled gradients came to unscaled ones
         self._left: int | None = None  # the number of the first autograd node after the last region
+        self._half: _Scaled | None = None  # a float16 loss that has gone backward last
         self._taken: list[_Taken] = []
         self._windows: list[ByHand] = []  # what was done to scaled gradients by hand in the first steps
         self._hook_calls = 0
@@ -169,10 +172,13 @@ class Protocol(Listener):
         roots = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         for root in roots:
             if isinstance(root, torch.Tensor):
-                scaler, scale, _ = self.scaler_of(root)
-                if scaler is not None:
+                scaled = self._scaled_of(root)
+                if scaled is not None:
+                    if scaled.is_half and any(each is not None and may_be_bad(each, waits=True) for each in result):
+                        self._half = scaled
+                        self._half_is_bad("")
                     nodes = {each.grad_fn for each in result if each is not None and each.grad_fn is not None}
-                    self._taken = [*self._taken[-8:], _Taken(nodes, scale, user_place())]
+                    self._taken = [*self._taken[-8:], _Taken(nodes, scaled.scale, user_place())]
 
     def _check_taken(self, roots: Sequence[torch.Tensor]) -> None:
         """Gradients of a scaled loss that a further loss uses, and that nothing has divided by the scale."""
@@ -235,21 +241,19 @@ class Protocol(Listener):
                 )
             )
 
-    def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
-        """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""
+    def _scaled_of(self, root: torch.Tensor) -> _Scaled | None:
+        """The scaled loss that a loss which is differentiated is, or goes back to; None for none."""
         by_node = {scaled.node: scaled for scaled in self._scaled}
         scaled = by_node.get(root.grad_fn)
         for node in graph_nodes([root], _FOLLOWED) if by_node and scaled is None else ():
             scaled = next((by_node[other] for other, _ in node.next_functions if other in by_node), None)
             if scaled is not None:
                 break
-        if scaled is not None:
-            return scaled.scaler, scaled.scale, scaled.place
-        return None, 1.0, None
+        return scaled
 
     def is_scaled(self, root: torch.Tensor) -> bool:
         """Whether a loss that is differentiated goes back to one that a scaler has scaled."""
-        return self.scaler_of(root)[0] is not None
+        return self._scaled_of(root) is not None
 
     def _protocol(
         self,
@@ -334,12 +338,15 @@ class Protocol(Listener):
             raised=error,
         )
 
-    def loss_scaled(self, loss: torch.Tensor) -> None:
-        if loss.dtype is torch.float16 and self._is_outside(loss):
+    def _half_is_bad(self, what: str) -> None:
+        """What a scale does to a float16 loss that is computed outside of regions has been seen."""
+        half, self._half = self._half, None
+        if half is not None:
             self._protocol(
                 "AMP303",
-                "the loss is computed in float16, outside autocast: a scale of 65,536 makes its gradient inf",
-                user_place(),
+                f"the loss is computed in float16, outside autocast: the scale of {half.scale:,.0f} is beyond the "
+                f"largest float16 ({_LARGEST_HALF:,.0f}), so its gradient is inf{what}",
+                half.place,
                 advice="compute the loss inside the autocast region, or from `outputs.float()`",
             )
 
@@ -358,9 +365,11 @@ class Protocol(Listener):
         log = self._log(scaler)
         self._resolve(log)
         scale = log.now()
-        for each in result if isinstance(result, (list, tuple)) else [result]:
+        losses, results = (each if isinstance(each, (list, tuple)) else [each] for each in (loss, result))
+        for before, each in zip(losses, results, strict=False):
             if isinstance(each, torch.Tensor) and each.grad_fn is not None:
-                self._scaled.append(_Scaled(each.grad_fn, scaler, scale, user_place()))
+                is_half = scale > _LARGEST_HALF and before.dtype is torch.float16 and self._is_outside(before)
+                self._scaled.append(_Scaled(each.grad_fn, scaler, scale, user_place(), is_half))
         del self._scaled[:-64]
 
     # --- backward passes
@@ -369,11 +378,12 @@ class Protocol(Listener):
         place = user_place()
         if self._taken:
             self._check_taken(roots)
-        self._backward = (None, 1.0, place)
+        self._backward, self._half = (None, 1.0, place), None
         for root in roots:
-            scaler, scale, _ = self.scaler_of(root)
-            if scaler is not None:
-                self._backward = (scaler, scale, place)
+            scaled = self._scaled_of(root)
+            if scaled is not None:
+                self._backward = (scaled.scaler, scaled.scale, place)
+                self._half = scaled if scaled.is_half else self._half
         self._register()
         for unit in self._units.all():
             unit.settle()  # what has changed since then is not of this backward pass
@@ -762,6 +772,8 @@ class Protocol(Listener):
             self._log(scaler).stepped(taken=taken, place=place)
             self.skipped += not taken
             self.in_a_row = 0 if taken else self.in_a_row + 1
+            if not taken:
+                self._half_is_bad(", and the step was skipped")
             if unit.cleared is not None and not unit.has_gradients and not is_without(optimizer):
                 self._cleared(unit)
         self._collector.step = self.requests + 1
@@ -784,6 +796,7 @@ class Protocol(Listener):
     def _resolve(self, log: ScaleLog) -> None:
         """Take in what a device has told meanwhile, such as which steps fused optimizers have skipped."""
         if skipped := log.resolve():
+            self._half_is_bad(", and the step was skipped")
             self.skipped += skipped
             self.in_a_row = log.in_a_row
 
