@@ -135,6 +135,7 @@ class Protocol(Listener):
         self._window: ByHand | None = None  # the one that is entered
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
+        self._with: dict[int, bool] = {}  # optimizers that have stepped with gradients
         self._unfed: list[_Unfed] = []
         self.unreached: Without | None = None  # an optimizer without gradients, and nothing says why
         self._off: dict[int, Place | None] = {}  # scalers that the program switches off
@@ -186,7 +187,7 @@ class Protocol(Listener):
         for node in graph_nodes(roots):
             for other, _ in node.next_functions:
                 for each in taken:
-                    if other in each.nodes and not _divides(node, each.scale):
+                    if other in each.nodes and each.scale != 1 and not _divides(node, each.scale):
                         self._protocol(
                             "AMP414",
                             f"gradients of a loss that is scaled by {each.scale:,.0f} go into a penalty without being "
@@ -452,6 +453,8 @@ class Protocol(Listener):
 
     def _changed(self, window: ByHand) -> None:
         """Report what was done to scaled gradients before they were unscaled."""
+        if window.scale == 1:
+            return
         scale = f"{window.scale:,.0f}"
         if (change := window.clamped()) is not None:
             self._protocol(
@@ -487,7 +490,7 @@ class Protocol(Listener):
     def _reached(self, unit: Unit, scaler: torch.amp.GradScaler | None, scale: float, place: Place | None) -> None:
         unit.backwards += 1
         kept = unit.has_gradients and not unit.is_used
-        if kept and scaler is not None and unit.is_unscaled:
+        if kept and scaler is not None and unit.is_unscaled and scale != 1:
             finding = Finding(
                 Cause.PROTOCOL,
                 Evidence.SEEN,
@@ -544,7 +547,7 @@ class Protocol(Listener):
         self._leave()
         self._tell_mixed()
         unit, place, log = self._units.of(optimizer), user_place(), self._log(scaler)
-        if unit.is_unscaled and unit.has_gradients:
+        if unit.is_unscaled and unit.has_gradients and log.now() != 1:
             self._protocol(
                 "AMP405",
                 "the gradients are divided by the scale a second time: another `unscale_()` has divided them already",
@@ -560,6 +563,8 @@ class Protocol(Listener):
         """A scaler divides gradients by its scale: are they multiplied by it?"""
         log = self._log(scaler)
         now = log.now()
+        if now == 1 and (unit.scale == 1 or not unit.is_scaled):
+            return  # whatever is divided stays what it is
         if unit.is_by_hand:
             self._divided_by_hand(unit, place, what)
         elif unit.has_plain and not unit.is_scaled:
@@ -628,7 +633,7 @@ class Protocol(Listener):
 
     def _clipped_scaled(self, unit: Unit, clip: Clip, seen: float | None, place: Place | None) -> None:
         """Scaled gradients were clipped. `seen` is their norm, or their largest element; None where it isn't known."""
-        if clip.bound >= unit.scale / MEANT_FOR_SCALED:
+        if clip.bound >= unit.scale / MEANT_FOR_SCALED or unit.scale == 1:
             return
         numbers = ""
         if seen is not None:
@@ -645,7 +650,7 @@ class Protocol(Listener):
         )
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
-        for known in (self._backwards, self._without, self._made_for):
+        for known in (self._backwards, self._without, self._with, self._made_for):
             known.pop(id(optimizer), None)  # of an optimizer that is gone, whose address this one has
         self._made_at[id(optimizer)] = user_place()
         self._new.append(weakref.ref(optimizer))
@@ -687,6 +692,8 @@ class Protocol(Listener):
         log = self._log(scaler)
         if not unit.has_gradients or unit.is_used:
             return
+        if unit.is_unscaled and log.now() == 1:
+            return  # to divide them once more changes nothing
         if unit.is_unscaled and unit.unscaler is scaler and log.updates > unit.updates:
             self._protocol(
                 "AMP410",
@@ -725,7 +732,8 @@ class Protocol(Listener):
         )
 
     def _direct_step(self, unit: Unit, place: Place | None) -> None:
-        if unit.is_scaled and unit.has_gradients and not unit.is_used and unit.scaler is not None:
+        is_new = unit.has_gradients and not unit.is_used
+        if unit.is_scaled and unit.scale != 1 and is_new and unit.scaler is not None:
             self._protocol(
                 "AMP402",
                 f"`optimizer.step()` uses gradients that are multiplied by the scale {unit.scale:,.0f}",
@@ -743,6 +751,8 @@ class Protocol(Listener):
             self._without[id(optimizer)] += 1
             if self._without[id(optimizer)] == _AGAIN:
                 self._no_gradients(optimizer, user_place())
+        else:
+            self._with[id(optimizer)] = True
 
     def _no_gradients(self, optimizer: Any, place: Place | None) -> None:
         case = Without(
@@ -753,6 +763,7 @@ class Protocol(Listener):
             place,
             self._backwards[id(optimizer)],
             self.requests,
+            had_some=id(optimizer) in self._with,
         )
         if is_unreached(case) and self.unreached is None:
             self.unreached = case  # the next backward pass shows where the graph is cut

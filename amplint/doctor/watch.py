@@ -166,6 +166,11 @@ class Watching:
             stand_in(undo, torch.Tensor, name, casting)
 
     def _watch_schedulers(self, undo: ExitStack) -> None:
+        def added(_: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            self._history.group_added(optimizer)
+
+        self._after(undo, torch.optim.Optimizer, "add_param_group", added)
+
         def made(_: Any, scheduler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
             self._history.scheduler_made(optimizer, user_place())
 
