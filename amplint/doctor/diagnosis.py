@@ -32,6 +32,7 @@ from amplint.doctor.slices import (
     last_statement_for,
     line_that_sets,
     line_that_updates,
+    names_read,
     running_statement,
     slice_for,
     whole_slice_for,
@@ -178,8 +179,10 @@ class Diagnosis:
                         finding, message=_then(births[0], f"the program ends: {type(error).__name__}", batch)
                     )
         for frame in frames:
-            for value in frame.f_locals.values():
-                if isinstance(value, torch.Tensor) and value.is_floating_point() and has_nan(value):
+            read = names_read(frame)
+            for name, value in frame.f_locals.items():
+                is_read = name in read and isinstance(value, torch.Tensor)
+                if is_read and value.is_floating_point() and has_nan(value):
                     return self.of(Seen(Kind.VALUE, [value]), frames)
         return None
 

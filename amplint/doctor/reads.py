@@ -36,7 +36,7 @@ class Read(NamedTuple):
 
     Attributes:
         number: Of the node of the graph that has made it.
-        nodes: The numbers of those that it depends on, without casts of parameters.
+        nodes: The numbers of those that it depends on, without casts of parameters; none where it needs no look.
         like: By what it is recognized in another step.
         place: The line that has read it.
     """
@@ -71,11 +71,12 @@ class Reads:
 
     def read(self, tensor: torch.Tensor, place: Place | None) -> Read | None:
         """What was read; None where autograd doesn't number its nodes."""
-        number = number_of(tensor.grad_fn)
+        number, like = number_of(tensor.grad_fn), _like(tensor.grad_fn)
         if number is None:
             return None
-        nodes = {number_of(node) for node in graph_nodes([tensor]) if not _is_of_parameter(node)} - {None}
-        return Read(number, frozenset(each for each in nodes if each is not None), _like(tensor.grad_fn), place)
+        is_open = self._looks < _MOST and self._metrics[place, like] < _METRICS
+        nodes = (number_of(node) for node in graph_nodes([tensor]) if not _is_of_parameter(node)) if is_open else ()
+        return Read(number, frozenset(each for each in nodes if each is not None), like, place)
 
     def is_root(self, read: Read) -> bool:
         """Whether it is a loss that has gone backward."""
@@ -83,13 +84,16 @@ class Reads:
 
     def is_worth_a_look(self, read: Read, open_calls: Sequence[RootCall]) -> bool:
         """Whether it may be a loss that is still to go backward, and none that waits has to do with it."""
-        if self._looks >= _MOST or len(self._waiting) >= _WAITING or self._metrics[read.place, read.like] >= _METRICS:
+        if not read.nodes or len(self._waiting) >= _WAITING:
             return False
         if any(read.number in other.nodes or other.number in read.nodes for (other, _, _), _ in self._waiting):
             return False
-        return self.is_of_this_step(read, open_calls)
+        if not self._is_of_this_step(read, open_calls):
+            self._metrics[read.place, read.like] += 1
+            return False
+        return True
 
-    def is_of_this_step(self, read: Read, open_calls: Sequence[RootCall]) -> bool:
+    def _is_of_this_step(self, read: Read, open_calls: Sequence[RootCall]) -> bool:
         """Whether it was computed since the last backward pass, if only by the last of the calls of modules."""
         if all(each >= self._next for each in read.nodes):
             return True

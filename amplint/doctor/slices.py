@@ -266,6 +266,22 @@ def _statement_at(block: Sequence[ast.stmt], line: int) -> ast.stmt | None:
     return None
 
 
+def names_read(frame: FrameType) -> set[str]:
+    """The names that the statement which runs in a frame reads; of a block, that its first line reads."""
+    block: list[ast.stmt] | None = []
+    with contextlib.suppress(NoSlice):
+        block = body_of(frame.f_code, frame.f_globals)
+    while block:
+        found = next((each for each in block if each.lineno <= frame.f_lineno <= (each.end_lineno or 0)), None)
+        if found is None:
+            break
+        block = None if isinstance(found, _SIMPLE) else _block_with(found, frame.f_lineno)
+        if block is None:
+            parts = [found] if isinstance(found, _SIMPLE) else list(ast.iter_child_nodes(found))
+            return {name for part in parts if part is found or not isinstance(part, ast.stmt) for name in _used(part)}
+    return set()
+
+
 # --- the function and its statements
 
 
