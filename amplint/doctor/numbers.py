@@ -86,7 +86,7 @@ class Numbers(Listener):
         self._bad_step = -1  # the step whose loss was not finite
         self._bad_nodes: deque[int | None] = deque(maxlen=_FEW_BAD)  # numbers of the last losses that were not finite
         self._reads = Reads()
-        self._mended: list[tuple[int, Place | None]] = []  # numbers that are replaced, and may be losses: their nodes
+        self._maybe_losses: list[tuple[int, Place | None]] = []  # nodes of numbers that were replaced, and where
         self._late = 0
         self._unread: list[_Unread] = []  # losses on a device that reading them would have waited for
         self._backwards = 0
@@ -330,8 +330,8 @@ class Numbers(Listener):
         """A backward pass begins: which of the numbers that were read, or replaced, are losses?"""
         for asked in self._reads.backward(roots, [loss]):
             self._is_loss(asked)
-        mended, self._mended = self._mended, []
-        for number, place in mended:
+        replaced, self._maybe_losses = self._maybe_losses, []
+        for number, place in replaced:
             if is_in(number, roots):
                 self._is_hidden(place, "the loss")
 
@@ -387,8 +387,8 @@ class Numbers(Listener):
             self._hidden_all[place_of(frame)] += 1
         if is_loss:
             self._wait(Kind.LOSS, tensor, frame)
-            if (number := number_of(tensor.grad_fn)) is not None and len(self._mended) < _MOST_READINGS:
-                self._mended.append((number, place_of(frame)))
+            if (number := number_of(tensor.grad_fn)) is not None and len(self._maybe_losses) < _MOST_READINGS:
+                self._maybe_losses.append((number, place_of(frame)))
         elif self._is_gradient(tensor, frame):
             self._is_hidden(place_of(frame), "gradients")
 
@@ -499,9 +499,8 @@ class Numbers(Listener):
 
     def over(self, error: BaseException | None) -> None:
         """The program is over, perhaps ended by an exception: what it has read last has no backward pass to come."""
-        is_exit = isinstance(error, SystemExit)
-        has_failed = isinstance(error, SystemExit) and error.code not in (None, 0)
-        has_failed = has_failed or (isinstance(error, Exception) and not is_exit)
+        is_failure = isinstance(error, SystemExit) and error.code not in (None, 0)
+        has_failed = is_failure or isinstance(error, Exception)
         for asked in self._reads.end(is_training=self._history.has_optimizer, has_failed=has_failed):
             self._is_loss(asked)
 

@@ -91,6 +91,7 @@ class Reads:
         if not self._is_of_this_step(read, open_calls):
             self._metrics[read.place, read.like] += 1
             return False
+        self._looks += 1
         return True
 
     def _is_of_this_step(self, read: Read, open_calls: Sequence[RootCall]) -> bool:
@@ -102,7 +103,6 @@ class Reads:
 
     def wait(self, asked: Asked) -> None:
         """Keep it until it is known what it is."""
-        self._looks += 1
         self._waiting.append((asked, _PATIENCE))
 
     def backward(self, roots: Sequence[torch.Tensor], losses: Sequence[torch.Tensor]) -> Iterator[Asked]:
