@@ -66,9 +66,6 @@ class Reads:
         self._likes: set[_Like] = set()  # of losses, and of what they depend on
         self._looks = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
     def read(self, tensor: torch.Tensor, place: Place | None) -> Read | None:
         """What was read; None where autograd doesn't number its nodes."""
         number, like = number_of(tensor.grad_fn), _like(tensor.grad_fn)
