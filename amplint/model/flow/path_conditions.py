@@ -290,6 +290,14 @@ class Conditions:
         names = names_read(test)
         return not self.counts(test) and names != ["__name__"] and self.may_be_called_amp(names)
 
+    @staticmethod
+    def is_weight(test: ir.Value) -> bool:
+        """Whether a test compares how much something weighs: `gan_weight != 0.0`."""
+        if not isinstance(test, ir.Compare) or any(map(_AMPS.search, names_read(test))):
+            return False
+        numbers = [each.value for each in (test.left, *test.rights) if isinstance(each, ir.Constant)]
+        return any(type(number) is float for number in numbers)
+
     def may_be_called_amp(self, names: list[str]) -> bool:
         """Whether a condition on variables and attributes of some names may be about AMP's own flag."""
         if any(map(_AMPS.search, names)):

@@ -212,8 +212,10 @@ class Transfer:
             if clears is None and self._clears_the_model(event, before, state):
                 clears = True
             if clears is None:
-                if before.is_empty() or not self.ownership.is_alone(state):
-                    return before if before.is_empty() else Gradients(GradientKind.UNKNOWN, reported=before.reported)
+                if before.is_empty() or before.kind is GradientKind.MAYBE:
+                    return before
+                if before.kind is not GradientKind.ENTRY and not self.ownership.is_alone(state):
+                    return Gradients(GradientKind.UNKNOWN, reported=before.reported)
                 return Gradients(GradientKind.MAYBE, by=before.by, used=before.used)
             return after_clear(before, call.id, to_none) if clears else before
 

@@ -87,7 +87,7 @@ from amplint.model.syntax.nesting import conditions, dominates
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.detached_losses import feeds_leaves
-from amplint.rules.shared.loss_origin import is_given_unseen, surely_plain
+from amplint.rules.shared.loss_origin import Origin, is_given_unseen, surely_plain
 from amplint.rules.shared.plain_backwards import plain_backwards
 from amplint.rules.shared.scaler_order import (
     Misuse,
@@ -230,7 +230,7 @@ def _is_unscaled(module: Module, each: Misuse) -> bool:
     backward, use = each.reached, flow.event_states[violation.meets]
     if use.event.kind == "update" and not calls_of(flow, violation.scaler, "step", "unscale_"):
         return False  # nothing uses them
-    if used_elsewhere(module, flow, violation.scaler, "scale"):
+    if used_elsewhere(module, flow, violation.scaler, "scale") and not _is_seen_whole(module, each, use.event):
         return False
     if (violation.gradients is None and _clears_others(flow, backward, use)) or not surely_plain(module, each):
         return False
@@ -240,6 +240,13 @@ def _is_unscaled(module: Module, each: Misuse) -> bool:
         and not _is_of_the_same_arm(flow, use.event.call, backward.event.call)
     )
     return not flag or not other_arm_has(module, flow, backward.event.call, "scale")
+
+
+def _is_seen_whole(module: Module, each: Misuse, use: Event) -> bool:
+    """Whether a loss is made in this function, and its gradients are only used after its backward there."""
+    loss = each.reached.event.subject
+    made_here = loss is not None and Origin(module, each.flow, loss).made_here
+    return made_here and each.here and each.flow.contains(use.call) and dominates(each.node, use.call)
 
 
 def _is_of_the_same_arm(flow: Flow, use: ir.Node, backward: ir.Node) -> bool:

@@ -8,6 +8,7 @@ from amplint.fixes.statements import own_statement
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed_by
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.scaler_holders import holders
@@ -104,10 +105,20 @@ def _may_scale_unseen(module: Module, backward: ir.Value, origin: Origin) -> boo
     call out of sight that is given the scaler, or by what keeps that method.
     """
     return (
-        uses_scale(module, backward)
+        any(
+            isinstance(value, ir.Attribute) and value.attr in SCALE_READS
+            for value in (*origin.values, *ir.walk_values(backward))
+        )
+        or (uses_scale(module, backward) and _has_gradients(module, backward))
         or any(_hands_on(module, value) for value in origin.values)
         or any(_keeps_scale(module, value) for value in module.whole.near("scale").values)
     )
+
+
+def _has_gradients(module: Module, backward: ir.Value) -> bool:
+    """Whether the function of a backward reads or changes gradients one by one."""
+    within = module.whole.within(ir.function_of(backward)).values
+    return any(isinstance(value, ir.Attribute) and value.attr == "grad" for value in within)
 
 
 def _keeps_scale(module: Module, value: ir.Value) -> bool:

@@ -378,16 +378,20 @@ def _changed_round(module: Module, node: ir.Node) -> set[str]:
 def other_arm_has(module: Module, flow: Flow, node: ir.Node, *kinds: str) -> bool:
     """Whether an if around a node, whose condition may be AMP's own flag, has another arm with such an event.
 
-    An arm that leaves has what stands behind the if for its other arm.
+    An arm that leaves has what follows the if for its other arm.
     """
+
+    def may_be_flag(test: ir.Value) -> bool:
+        return flow.conditions.may_ask_for_amp(test) and not flow.conditions.is_weight(test)
+
     for each in upwards(ir.statement_of(node)):
         outer = each.parent
-        if isinstance(outer, ir.If) and flow.conditions.may_ask_for_amp(outer.test):
+        if isinstance(outer, ir.If) and may_be_flag(outer.test):
             other = outer.orelse if each.block is outer.then else outer.then
             if other is not None and _may_have(module, other, kinds):
                 return True
         for before in each.block.statements[: each.block.statements.index(each)]:
-            if isinstance(before, ir.If) and block_leaves(before.then) and flow.conditions.may_ask_for_amp(before.test):
+            if isinstance(before, ir.If) and may_be_flag(before.test) and block_leaves(before.then):
                 if _may_have(module, before.then, kinds):
                     return True
     return False
