@@ -32,6 +32,7 @@ from amplint.doctor.slices import (
     last_statement_for,
     line_that_sets,
     line_that_updates,
+    names_read,
     running_statement,
     slice_for,
     whole_slice_for,
@@ -178,8 +179,10 @@ class Diagnosis:
                         finding, message=_then(births[0], f"the program ends: {type(error).__name__}", batch)
                     )
         for frame in frames:
-            for value in frame.f_locals.values():
-                if isinstance(value, torch.Tensor) and value.is_floating_point() and has_nan(value):
+            read = names_read(frame)
+            for name, value in frame.f_locals.items():
+                is_read = name in read and isinstance(value, torch.Tensor)
+                if is_read and value.is_floating_point() and has_nan(value):
                     return self.of(Seen(Kind.VALUE, [value]), frames)
         return None
 
@@ -399,7 +402,7 @@ class Diagnosis:
         for held in bad_data(frames, bad.tensor) if bad.tensor is not None else ():
             at = held.place
             if held.frame is not None:
-                at = self._line_of(seen, held, held.frame) or line_that_sets(held.frame, held.name)
+                at = self._line_of(seen, held, held.frame) or line_that_sets(held.frame, held.name.partition(".")[0])
             if at is not None:
                 message = _before_model(f"`{held.name}`", seen)
                 return Finding(Cause.DATA, Evidence.COMPUTED, message, at, details=bad.first_used(place))
@@ -420,10 +423,13 @@ class Diagnosis:
         if isinstance(held.value, torch.Tensor):
             found = self._made_bad(seen, held.value, [frame], None)
             return found.place if found is not None else None
-        with suppress(Exception):  # it can't be computed again
-            part = last_statement_for(frame, held.value)
-            with self._replays.quiet(self._models.alive()):
-                return first_bad_line(part.run, part.names.values())
+        made_of = getattr(held.value, "dataset", None)  # of a loader
+        for value in (held.value, made_of) if made_of is not None else (held.value,):
+            with suppress(Exception):  # it can't be computed again
+                part = last_statement_for(frame, value)
+                with self._replays.quiet(self._models.alive()):
+                    if (at := first_bad_line(part.run, part.names.values())) is not None:
+                        return at
         return None
 
     # --- looking
@@ -613,7 +619,9 @@ class Diagnosis:
         source = self._sources.of(call.module, name)
         if source is None:
             advice = "check the checkpoint that they come from" if self._capture.weights == 0 else ""
-            return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, read, advice=advice)
+            lines = " and ".join(map(spoken, self._sources.writers(call.module, name)))
+            details = (f"`{name}` is written at {lines}",) if lines else ()
+            return Finding(Cause.WEIGHTS, Evidence.COMPUTED, message, read, details=details, advice=advice)
         place, how = source
         details = (f"{how} at {spoken(place)}, first used at {spoken(read)}",) if read is not None else ()
         advice = "check the checkpoint, and the dtype that it was saved in" if how == "loaded" else ""

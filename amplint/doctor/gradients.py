@@ -28,6 +28,7 @@ class Without(NamedTuple):
         models: Modules that have run, the outermost ones.
         dropped: Where gradients of tensors that are no parameters of these modules were set to None last.
         backwards: How many backward passes the run has had since the last step of this optimizer.
+        had_some: Whether an earlier step of this optimizer had gradients.
     """
 
     parameters: list[torch.Tensor]
@@ -37,6 +38,7 @@ class Without(NamedTuple):
     stepped: Place | None
     backwards: int
     step: int
+    had_some: bool = False
 
 
 def is_without(optimizer: Any) -> bool:
@@ -150,7 +152,15 @@ def _shared(case: Without) -> _Answer:
 def _frozen(case: Without) -> _Answer:
     if any(each.requires_grad for each in case.parameters):
         return None
-    return "all have `requires_grad=False`", None, "unfreeze them, or don't step this optimizer"
+    if case.had_some or case.made is None:
+        return "all have `requires_grad=False`", None, "unfreeze them, or don't step this optimizer"
+    trained = sum(each.requires_grad for model in case.models for each in model.parameters())
+    others = f", and it has none of the {trained} parameters that are trained" if trained else ""
+    return (
+        f"all have `requires_grad=False`{others}",
+        case.made,
+        "make the optimizer from the parameters that are trained, after layers are frozen, added or replaced",
+    )
 
 
 def _not_the_models(case: Without) -> _Answer:

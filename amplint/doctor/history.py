@@ -30,6 +30,7 @@ class History:
         self._norms: dict[int, tuple[weakref.ref[torch.nn.Module], float]] = {}
         self._stepped_at: Place | None = None
         self._made: dict[int, Place | None] = {}  # optimizers
+        self._given: dict[int, float] = {}  # the rates of optimizers before anything has changed them
         self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
         self._over: set[int] = set()  # optimizers with a rate above the one that they were given
         self._rates: dict[int, tuple[float, float]] = {}  # learning rates, the first and the last, by optimizer
@@ -41,13 +42,23 @@ class History:
             self._first.append(abs(value))
         self._last = [*self._last[-_LAST + 1 :], abs(value)]
 
+    def group_added(self, optimizer: Any) -> None:
+        """An optimizer has got parameters: the rate of the first of them is what it was given."""
+        self._given.setdefault(id(optimizer), float(optimizer.param_groups[0]["lr"]))
+
     def optimizer_made(self, optimizer: Any, place: Place | None) -> None:
         """An optimizer is about to be made. It may have the address of one that is gone."""
         key = id(optimizer)
         self._made[key] = place
+        self._given.pop(key, None)
         self._schedulers.pop(key, None)
         self._rates.pop(key, None)
         self._over.discard(key)
+
+    @property
+    def has_optimizer(self) -> bool:
+        """Whether the program has made one."""
+        return bool(self._made)
 
     def scheduler_made(self, optimizer: Any, place: Place | None) -> None:
         """A scheduler of the learning rate was made."""
@@ -60,7 +71,7 @@ class History:
         rate = float(group["lr"])
         first, _ = self._rates.get(id(optimizer), (rate, rate))
         self._rates[id(optimizer)] = first or rate, rate
-        given = getattr(optimizer, "defaults", {}).get("lr", rate)  # a wrapper may have none
+        given = self._given.get(id(optimizer), rate)  # a wrapper may have none
         if rate > _OVER * float(group.get("initial_lr", given)):
             self._over.add(id(optimizer))
 

@@ -3,6 +3,7 @@
 # ruff: noqa: D102 - what is heard is documented on Listener
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import weakref
@@ -29,6 +30,7 @@ from amplint.doctor.live import Live
 from amplint.doctor.places import is_users, place_of, user_frame, user_place, users_frames
 from amplint.doctor.protocol import Protocol
 from amplint.doctor.readings import Reading, all_finite, can_read, can_wait_for, is_readable, may_be_bad
+from amplint.doctor.reads import Asked, Reads, is_in
 from amplint.doctor.rounding import Rounding
 from amplint.doctor.saved import holds_infinity
 from amplint.doctor.sources import Buffers, bad_statistics
@@ -83,6 +85,8 @@ class Numbers(Listener):
         self._shown: set[Kind] = set()
         self._bad_step = -1  # the step whose loss was not finite
         self._bad_nodes: deque[int | None] = deque(maxlen=_FEW_BAD)  # numbers of the last losses that were not finite
+        self._reads = Reads()
+        self._maybe_losses: list[tuple[int, Place | None]] = []  # nodes of numbers that were replaced, and where
         self._late = 0
         self._unread: list[_Unread] = []  # losses on a device that reading them would have waited for
         self._backwards = 0
@@ -115,6 +119,7 @@ class Numbers(Listener):
         unscaled = reference() if reference is not None else None
         loss = roots[0] if unscaled is None else unscaled
         self._loss = weakref.ref(loss)
+        self._decide(roots, loss)
         self._read_earlier()
         reading = Reading(loss) if can_wait_for(loss) else None
         is_read = is_readable(loss) or self._is_careful
@@ -144,6 +149,7 @@ class Numbers(Listener):
         """Now and then: infinities that the loss absorbs, and gradients that float16 makes 0."""
         if not self._is_exam():
             return
+        self._reads.learn(roots)
         self._protocol.look_for_unregistered(roots)
         if explosion := self._history.explosion():
             self._collector.add(self._diagnosis.of_explosion(explosion, list(users_frames(frame))))
@@ -214,16 +220,22 @@ class Numbers(Listener):
 
     def _look(self, seen: Seen, frame: FrameType) -> None:
         """Diagnose what was seen, unless that kind is explained already."""
-        is_explained = seen.kind in self._shown or (Kind.LOSS in self._shown and seen.kind is Kind.GRADIENTS)
-        if is_explained or self._looks[seen.kind] >= _MOST_LOOKS:
+        if self._is_explained(seen.kind):
             return
         self._looks[seen.kind] += 1
         finding = self._diagnosis.of(seen, list(users_frames(frame)))
-        if finding is None:
-            return
+        if finding is not None:
+            self._tell(seen.kind, finding)
+
+    def _is_explained(self, kind: Kind) -> bool:
+        """Whether what is seen of a kind needs no further look."""
+        is_explained = kind in self._shown or (Kind.LOSS in self._shown and kind is Kind.GRADIENTS)
+        return is_explained or self._looks[kind] >= _MOST_LOOKS
+
+    def _tell(self, kind: Kind, finding: Finding) -> None:
         if finding.evidence is not Evidence.NOT_SHOWN:
-            self._shown.add(seen.kind)
-        elif seen.kind is Kind.LOSS:
+            self._shown.add(kind)
+        elif kind is Kind.LOSS:
             self._live.arm()
         self._collector.add(finding)
 
@@ -287,15 +299,49 @@ class Numbers(Listener):
             return
         if not _is_scalar(tensor):
             if tensor.grad_fn is not None and may_be_bad(tensor) and bool(torch.isnan(tensor.detach()).any()):
-                self._bad(Seen(Kind.VALUE, [tensor]), frame)
+                self._wait(Kind.VALUE, tensor, frame)
             return
         # Who asks whether a loss is finite waits for the answer, most often at once.
         if not is_bad and not may_be_bad(tensor, waits=tensor.grad_fn is not None):
             return
         if tensor.grad_fn is not None:
-            self._bad(Seen(Kind.LOSS, [tensor]), frame)
+            self._wait(Kind.LOSS, tensor, frame)
         elif not torch.is_grad_enabled() and self._is_evaluating():
             self._look(Seen(Kind.EVALUATION, [tensor]), frame)
+
+    def _wait(self, kind: Kind, tensor: torch.Tensor, frame: FrameType) -> None:
+        """Diagnose a number that is read, and keep what was found until it is known whether it is a loss's."""
+        if self._bad_step == self._collector.step or self._is_explained(kind):
+            return
+        read = self._reads.read(tensor, place_of(frame))
+        if read is None or self._reads.is_root(read):
+            self._bad(Seen(kind, [tensor]), frame)
+        elif read.nodes.isdisjoint(self._bad_nodes) and self._reads.is_worth_a_look(read, self._open_calls()):
+            finding = self._diagnosis.of(Seen(kind, [tensor]), list(users_frames(frame)))
+            if finding is not None:
+                step = self._collector.step if finding.step is None else finding.step
+                self._reads.wait(Asked(read, kind, dataclasses.replace(finding, step=step)))
+
+    def _open_calls(self) -> list[RootCall]:
+        """The calls of modules since the last backward pass."""
+        return [] if self._capture.current.is_closed else self._capture.current.calls
+
+    def _decide(self, roots: Sequence[torch.Tensor], loss: torch.Tensor) -> None:
+        """A backward pass begins: which of the numbers that were read, or replaced, are losses?"""
+        for asked in self._reads.backward(roots, [loss]):
+            self._is_loss(asked)
+        replaced, self._maybe_losses = self._maybe_losses, []
+        for number, place in replaced:
+            if is_in(number, roots):
+                self._is_hidden(place, "the loss")
+
+    def _is_loss(self, asked: Asked) -> None:
+        """A number that was read is one of a loss."""
+        if not self._is_explained(asked.kind):
+            self._looks[asked.kind] += 1
+            self._bad_step = asked.finding.step or self._collector.step
+            self._bad_nodes.append(asked.read.number)
+            self._tell(asked.kind, asked.finding)
 
     def _is_evaluating(self) -> bool:
         calls = self._capture.current.calls
@@ -340,12 +386,17 @@ class Numbers(Listener):
         if tensor.numel() >= _ALL_OF and bool(torch.isnan(tensor.detach()).all()):
             self._hidden_all[place_of(frame)] += 1
         if is_loss:
-            self._bad(Seen(Kind.LOSS, [tensor]), frame)
-        if is_loss or self._is_gradient(tensor, frame):
-            what = "the loss" if is_loss else "gradients"
-            if self._collector.step not in self._hidden_steps:
-                self._hidden_steps.add(self._collector.step)
-                self._hidden[place_of(frame), what] += 1
+            self._wait(Kind.LOSS, tensor, frame)
+            if (number := number_of(tensor.grad_fn)) is not None and len(self._maybe_losses) < _MOST_READINGS:
+                self._maybe_losses.append((number, place_of(frame)))
+        elif self._is_gradient(tensor, frame):
+            self._is_hidden(place_of(frame), "gradients")
+
+    def _is_hidden(self, place: Place | None, what: str) -> None:
+        """In this step a loss, or gradients, that were not finite were replaced."""
+        if self._collector.step not in self._hidden_steps:
+            self._hidden_steps.add(self._collector.step)
+            self._hidden[place, what] += 1
 
     def _is_gradient(self, tensor: torch.Tensor, frame: FrameType) -> bool:
         """Whether a tensor is a gradient: accumulated, or on its way to a parameter in a hook."""
@@ -445,6 +496,13 @@ class Numbers(Listener):
         return True
 
     # --- at the end
+
+    def over(self, error: BaseException | None) -> None:
+        """The program is over, perhaps ended by an exception: what it has read last has no backward pass to come."""
+        is_failure = isinstance(error, SystemExit) and error.code not in (None, 0)
+        has_failed = is_failure or isinstance(error, Exception)
+        for asked in self._reads.end(is_training=self._history.has_optimizer, has_failed=has_failed):
+            self._is_loss(asked)
 
     def ended(self, error: Exception, frames: Sequence[FrameType]) -> None:
         """The program was ended by an exception, of which these are the user's frames, the innermost first."""

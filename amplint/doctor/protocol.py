@@ -37,7 +37,7 @@ from amplint.doctor.gradients import (
 )
 from amplint.doctor.graph import graph_leaves, graph_nodes, next_node, number_of
 from amplint.doctor.places import spoken, user_place
-from amplint.doctor.readings import can_wait_for
+from amplint.doctor.readings import can_wait_for, may_be_bad
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.sources import unregistered
 from amplint.doctor.units import Unit, Units
@@ -48,6 +48,7 @@ _FOLLOWED = 200  # nodes of a graph that are looked through for a scaled loss
 _HOOK_CALLS = 64  # of hooks that are looked at
 _WINDOWS = 4  # backward passes after which it is looked at what is done to gradients by hand
 _UNFED = 64  # checkpoints of a step that are remembered
+_LARGEST_HALF = 65504.0  # number in float16
 _AGAIN = 3  # scalers made at one line for one optimizer, from which on that is a fault
 # Messages of torch/amp/grad_scaler.py, with the rule about each, and what is wrong.
 _RAISED = (
@@ -89,6 +90,7 @@ class _Scaled(NamedTuple):
     scaler: torch.amp.GradScaler
     scale: float
     place: Place | None
+    is_half: bool = False  # a float16 number of its own, by a scale that is infinite in float16
 
 
 class _Taken(NamedTuple):
@@ -125,6 +127,7 @@ class Protocol(Listener):
         self._current: tuple[Any, Any] = (None, None)  # optimizer and scaler of the request that runs
         self._mixed: dict[int, tuple[Unit, Finding]] = {}  # by unit: scaled gradients came to unscaled ones
         self._left: int | None = None  # the number of the first autograd node after the last region
+        self._half: _Scaled | None = None  # a float16 loss that has gone backward last
         self._taken: list[_Taken] = []
         self._windows: list[ByHand] = []  # what was done to scaled gradients by hand in the first steps
         self._hook_calls = 0
@@ -132,6 +135,7 @@ class Protocol(Listener):
         self._window: ByHand | None = None  # the one that is entered
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
+        self._with: dict[int, bool] = {}  # optimizers that have stepped with gradients
         self._unfed: list[_Unfed] = []
         self.unreached: Without | None = None  # an optimizer without gradients, and nothing says why
         self._off: dict[int, Place | None] = {}  # scalers that the program switches off
@@ -169,10 +173,13 @@ class Protocol(Listener):
         roots = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         for root in roots:
             if isinstance(root, torch.Tensor):
-                scaler, scale, _ = self.scaler_of(root)
-                if scaler is not None:
+                scaled = self._scaled_of(root)
+                if scaled is not None:
+                    if scaled.is_half and any(each is not None and may_be_bad(each, waits=True) for each in result):
+                        self._half = scaled
+                        self._half_is_bad("")
                     nodes = {each.grad_fn for each in result if each is not None and each.grad_fn is not None}
-                    self._taken = [*self._taken[-8:], _Taken(nodes, scale, user_place())]
+                    self._taken = [*self._taken[-8:], _Taken(nodes, scaled.scale, user_place())]
 
     def _check_taken(self, roots: Sequence[torch.Tensor]) -> None:
         """Gradients of a scaled loss that a further loss uses, and that nothing has divided by the scale."""
@@ -180,7 +187,7 @@ class Protocol(Listener):
         for node in graph_nodes(roots):
             for other, _ in node.next_functions:
                 for each in taken:
-                    if other in each.nodes and not _divides(node, each.scale):
+                    if other in each.nodes and each.scale != 1 and not _divides(node, each.scale):
                         self._protocol(
                             "AMP414",
                             f"gradients of a loss that is scaled by {each.scale:,.0f} go into a penalty without being "
@@ -235,21 +242,19 @@ class Protocol(Listener):
                 )
             )
 
-    def scaler_of(self, root: torch.Tensor) -> tuple[torch.amp.GradScaler | None, float, Place | None]:
-        """The scaler that has scaled a loss, with its scale and the place; None and 1 if none has."""
+    def _scaled_of(self, root: torch.Tensor) -> _Scaled | None:
+        """The scaled loss that a loss which is differentiated is, or goes back to; None for none."""
         by_node = {scaled.node: scaled for scaled in self._scaled}
         scaled = by_node.get(root.grad_fn)
         for node in graph_nodes([root], _FOLLOWED) if by_node and scaled is None else ():
             scaled = next((by_node[other] for other, _ in node.next_functions if other in by_node), None)
             if scaled is not None:
                 break
-        if scaled is not None:
-            return scaled.scaler, scaled.scale, scaled.place
-        return None, 1.0, None
+        return scaled
 
     def is_scaled(self, root: torch.Tensor) -> bool:
         """Whether a loss that is differentiated goes back to one that a scaler has scaled."""
-        return self.scaler_of(root)[0] is not None
+        return self._scaled_of(root) is not None
 
     def _protocol(
         self,
@@ -334,12 +339,15 @@ class Protocol(Listener):
             raised=error,
         )
 
-    def loss_scaled(self, loss: torch.Tensor) -> None:
-        if loss.dtype is torch.float16 and self._is_outside(loss):
+    def _half_is_bad(self, what: str) -> None:
+        """What a scale does to a float16 loss that is computed outside of regions has been seen."""
+        half, self._half = self._half, None
+        if half is not None:
             self._protocol(
                 "AMP303",
-                "the loss is computed in float16, outside autocast: a scale of 65,536 makes its gradient inf",
-                user_place(),
+                f"the loss is computed in float16, outside autocast: the scale of {half.scale:,.0f} is beyond the "
+                f"largest float16 ({_LARGEST_HALF:,.0f}), so its gradient is inf{what}",
+                half.place,
                 advice="compute the loss inside the autocast region, or from `outputs.float()`",
             )
 
@@ -358,9 +366,11 @@ class Protocol(Listener):
         log = self._log(scaler)
         self._resolve(log)
         scale = log.now()
-        for each in result if isinstance(result, (list, tuple)) else [result]:
+        losses, results = (each if isinstance(each, (list, tuple)) else [each] for each in (loss, result))
+        for before, each in zip(losses, results, strict=False):
             if isinstance(each, torch.Tensor) and each.grad_fn is not None:
-                self._scaled.append(_Scaled(each.grad_fn, scaler, scale, user_place()))
+                is_half = scale > _LARGEST_HALF and before.dtype is torch.float16 and self._is_outside(before)
+                self._scaled.append(_Scaled(each.grad_fn, scaler, scale, user_place(), is_half))
         del self._scaled[:-64]
 
     # --- backward passes
@@ -369,11 +379,12 @@ class Protocol(Listener):
         place = user_place()
         if self._taken:
             self._check_taken(roots)
-        self._backward = (None, 1.0, place)
+        self._backward, self._half = (None, 1.0, place), None
         for root in roots:
-            scaler, scale, _ = self.scaler_of(root)
-            if scaler is not None:
-                self._backward = (scaler, scale, place)
+            scaled = self._scaled_of(root)
+            if scaled is not None:
+                self._backward = (scaled.scaler, scaled.scale, place)
+                self._half = scaled if scaled.is_half else self._half
         self._register()
         for unit in self._units.all():
             unit.settle()  # what has changed since then is not of this backward pass
@@ -442,6 +453,8 @@ class Protocol(Listener):
 
     def _changed(self, window: ByHand) -> None:
         """Report what was done to scaled gradients before they were unscaled."""
+        if window.scale == 1:
+            return
         scale = f"{window.scale:,.0f}"
         if (change := window.clamped()) is not None:
             self._protocol(
@@ -477,7 +490,7 @@ class Protocol(Listener):
     def _reached(self, unit: Unit, scaler: torch.amp.GradScaler | None, scale: float, place: Place | None) -> None:
         unit.backwards += 1
         kept = unit.has_gradients and not unit.is_used
-        if kept and scaler is not None and unit.is_unscaled:
+        if kept and scaler is not None and unit.is_unscaled and scale != 1:
             finding = Finding(
                 Cause.PROTOCOL,
                 Evidence.SEEN,
@@ -534,7 +547,7 @@ class Protocol(Listener):
         self._leave()
         self._tell_mixed()
         unit, place, log = self._units.of(optimizer), user_place(), self._log(scaler)
-        if unit.is_unscaled and unit.has_gradients:
+        if unit.is_unscaled and unit.has_gradients and log.now() != 1:
             self._protocol(
                 "AMP405",
                 "the gradients are divided by the scale a second time: another `unscale_()` has divided them already",
@@ -550,6 +563,8 @@ class Protocol(Listener):
         """A scaler divides gradients by its scale: are they multiplied by it?"""
         log = self._log(scaler)
         now = log.now()
+        if now == 1 and (unit.scale == 1 or not unit.is_scaled):
+            return  # whatever is divided stays what it is
         if unit.is_by_hand:
             self._divided_by_hand(unit, place, what)
         elif unit.has_plain and not unit.is_scaled:
@@ -618,7 +633,7 @@ class Protocol(Listener):
 
     def _clipped_scaled(self, unit: Unit, clip: Clip, seen: float | None, place: Place | None) -> None:
         """Scaled gradients were clipped. `seen` is their norm, or their largest element; None where it isn't known."""
-        if clip.bound >= unit.scale / MEANT_FOR_SCALED:
+        if clip.bound >= unit.scale / MEANT_FOR_SCALED or unit.scale == 1:
             return
         numbers = ""
         if seen is not None:
@@ -635,7 +650,7 @@ class Protocol(Listener):
         )
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
-        for known in (self._backwards, self._without, self._made_for):
+        for known in (self._backwards, self._without, self._with, self._made_for):
             known.pop(id(optimizer), None)  # of an optimizer that is gone, whose address this one has
         self._made_at[id(optimizer)] = user_place()
         self._new.append(weakref.ref(optimizer))
@@ -677,6 +692,8 @@ class Protocol(Listener):
         log = self._log(scaler)
         if not unit.has_gradients or unit.is_used:
             return
+        if unit.is_unscaled and log.now() == 1:
+            return  # to divide them once more changes nothing
         if unit.is_unscaled and unit.unscaler is scaler and log.updates > unit.updates:
             self._protocol(
                 "AMP410",
@@ -715,7 +732,8 @@ class Protocol(Listener):
         )
 
     def _direct_step(self, unit: Unit, place: Place | None) -> None:
-        if unit.is_scaled and unit.has_gradients and not unit.is_used and unit.scaler is not None:
+        is_new = unit.has_gradients and not unit.is_used
+        if unit.is_scaled and unit.scale != 1 and is_new and unit.scaler is not None:
             self._protocol(
                 "AMP402",
                 f"`optimizer.step()` uses gradients that are multiplied by the scale {unit.scale:,.0f}",
@@ -733,6 +751,8 @@ class Protocol(Listener):
             self._without[id(optimizer)] += 1
             if self._without[id(optimizer)] == _AGAIN:
                 self._no_gradients(optimizer, user_place())
+        else:
+            self._with[id(optimizer)] = True
 
     def _no_gradients(self, optimizer: Any, place: Place | None) -> None:
         case = Without(
@@ -743,6 +763,7 @@ class Protocol(Listener):
             place,
             self._backwards[id(optimizer)],
             self.requests,
+            had_some=id(optimizer) in self._with,
         )
         if is_unreached(case) and self.unreached is None:
             self.unreached = case  # the next backward pass shows where the graph is cut
@@ -762,6 +783,8 @@ class Protocol(Listener):
             self._log(scaler).stepped(taken=taken, place=place)
             self.skipped += not taken
             self.in_a_row = 0 if taken else self.in_a_row + 1
+            if not taken:
+                self._half_is_bad(", and the step was skipped")
             if unit.cleared is not None and not unit.has_gradients and not is_without(optimizer):
                 self._cleared(unit)
         self._collector.step = self.requests + 1
@@ -784,6 +807,7 @@ class Protocol(Listener):
     def _resolve(self, log: ScaleLog) -> None:
         """Take in what a device has told meanwhile, such as which steps fused optimizers have skipped."""
         if skipped := log.resolve():
+            self._half_is_bad(", and the step was skipped")
             self.skipped += skipped
             self.in_a_row = log.in_a_row
 

@@ -41,6 +41,7 @@ class ScaleLog:
         self.set_at: Place | None = None  # where the program has set the scale itself
         self.loaded_low: tuple[Place | None, float] | None = None  # where a scale below 1 was loaded, and that
         self.first = self.value = self.lowest = float(getattr(scaler, "_init_scale", 1.0))
+        self._is_loaded = False  # the first scale is that of a saved state
         self.below_one: int | None = None  # the step after which the scale was below 1
         self.jump: tuple[int, float, float] | None = None  # the step, and the scale before and after
         self.in_a_row = 0  # steps skipped last, without one between that was taken
@@ -132,7 +133,8 @@ class ScaleLog:
         if now is None and scaler is not None:
             now = self._as_update_does(scaler)
         before, now = self.value, now if now is not None else self.value
-        if scaler is not None and now != before and not self._is_move(scaler, before, now):
+        is_kept = new_scale is not None and self._is_skipped and now >= before  # as after no skip
+        if scaler is not None and (is_kept or (now != before and not self._is_move(scaler, before, now))):
             self.set_at = place
         self._is_skipped = False
         self._moved(now)
@@ -176,6 +178,8 @@ class ScaleLog:
         scaler = self.scaler()
         if (now := self.read(waits=True)) is not None and scaler is not None:
             self.value, self._unskipped = now, int(scaler._get_growth_tracker())
+            if not self.steps:
+                self.first, self.lowest, self._is_loaded = now, now, True
             self.loaded_low = (place, now) if now < 1 else None
 
     def late(self) -> list[int]:
@@ -282,7 +286,7 @@ class ScaleLog:
         if (interval := scaler.get_growth_interval()) < _INTERVAL:
             why = f"the scale grows every {interval} steps (`growth_interval`), and each time it is too large"
             return why, "leave `growth_interval` at 2000"
-        if not self.taken and self.first > _HUGE:
+        if not self.taken and not self._is_loaded and self.first > _HUGE:
             return f"the scale starts at {_number(self.first)} (`init_scale`)", "leave `init_scale` at 65,536"
         if not self.taken and (factor := scaler.get_backoff_factor()) > _BACKOFF:
             why = (

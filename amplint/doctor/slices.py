@@ -41,6 +41,9 @@ _CHANGES = {
     "append", "extend", "update", "pop", "popitem", "popleft", "appendleft", "insert", "remove", "clear", "add", "push",
     "reset", "setdefault", "sort", "discard",
 }  # fmt: skip
+_WRITES = {"write", "writelines", "writerow", "writerows", "writeheader", "writestr"}
+_STREAMS = {"StringIO", "BytesIO"}
+_WRITERS = {"writer", "DictWriter"}  # of the module csv
 _DEPTH = 12  # calls of functions of the user's that are looked into
 _TARGET = "__amplint_value__"
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete, ast.Pass)
@@ -130,6 +133,8 @@ def _last_before_loops(frame: FrameType, target: str) -> _Kept:
         again = {name for each in before.loops for name in _defined(each)}
         if target in again:
             break
+        if not any(target in _defined(each) for each in before.statements):
+            continue  # it is older than this round of the loop around
         kept = _Kept(before.statements, target)
         kept.take_last(again)
         if kept.statements:
@@ -259,6 +264,22 @@ def _statement_at(block: Sequence[ast.stmt], line: int) -> ast.stmt | None:
             inner = _block_with(statement, line)
             return _statement_at(inner, line) if inner is not None else None
     return None
+
+
+def names_read(frame: FrameType) -> set[str]:
+    """The names that the statement which runs in a frame reads; of a block, that its first line reads."""
+    block: list[ast.stmt] | None = []
+    with contextlib.suppress(NoSlice):
+        block = body_of(frame.f_code, frame.f_globals)
+    while block:
+        found = next((each for each in block if each.lineno <= frame.f_lineno <= (each.end_lineno or 0)), None)
+        if found is None:
+            break
+        block = None if isinstance(found, _SIMPLE) else _block_with(found, frame.f_lineno)
+        if block is None:
+            parts = [found] if isinstance(found, _SIMPLE) else list(ast.iter_child_nodes(found))
+            return {name for part in parts if part is found or not isinstance(part, ast.stmt) for name in _used(part)}
+    return set()
 
 
 # --- the function and its statements
@@ -581,12 +602,14 @@ class _Check:
         self._seen = seen
         self._is_module = is_module  # a method of a module: its own numbers are restored afterwards
         self._made: set[str] = set()
+        self._in_memory: set[str] = set()  # of these, texts in memory and what writes to them
 
     def block(self, statements: Sequence[ast.stmt], parameters: Sequence[str] = (), made: Sequence[str] = ()) -> None:
         """Check statements of one function, with its parameters, and the names of what only it knows."""
         self._made = {name for each in statements for name in _defined(each) if "." not in name or self._is_slice}
         self._made -= set(parameters)
         self._made |= set(made)
+        self._in_memory = _in_memory(statements) & self._made
         for statement in statements:
             for node in ast.walk(statement):
                 self._node(node)
@@ -645,9 +668,13 @@ class _Check:
         last = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
         value = self._value(called)
         changes = last in _CHANGES and isinstance(called, ast.Attribute) and not self._is_made(called.value)
-        if (last in _ONCE or changes) and not _is_users_function(value):
+        if (last in _ONCE or changes) and not _is_users_function(value) and not self._is_in_memory(called):
             raise NoSlice(f"`{last}()` on line {node.lineno} can't be called twice")
         self.callable(value)
+
+    def _is_in_memory(self, called: ast.expr) -> bool:
+        """Whether what is called writes to a text in memory, which the statements themselves have made."""
+        return isinstance(called, ast.Attribute) and called.attr in _WRITES and _root(called) in self._in_memory
 
     def _value(self, node: ast.expr) -> Any:
         """What an expression of names and attributes is, None where that isn't known without running code."""
@@ -740,6 +767,37 @@ def _content(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:  # not set yet
         return None
+
+
+def _in_memory(statements: Sequence[ast.stmt]) -> set[str]:
+    """The names that are only set to a text in memory, or to what writes rows of a table to one."""
+    values: dict[str, list[ast.expr]] = {}
+    others: set[str] = set()
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                values.setdefault(node.targets[0].id, []).append(node.value)
+            elif isinstance(node, ast.stmt):
+                heads = [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
+                others |= {name for head in heads for name in _defined(head)}
+    found: set[str] = set()
+    for name, given in values.items():
+        if name not in others and all(_makes(each, _STREAMS) for each in given):
+            found.add(name)
+    for name, given in values.items():
+        if name not in others and all(
+            isinstance(each, ast.Call) and _makes(each, _WRITERS) and each.args and _root(each.args[0]) in found
+            for each in given
+        ):
+            found.add(name)
+    return found
+
+
+def _makes(value: ast.expr, names: Collection[str]) -> bool:
+    """Whether an expression is a call of one of these names: `io.StringIO()`."""
+    called = value.func if isinstance(value, ast.Call) else None
+    last = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return last in names
 
 
 def _dotted(node: ast.Attribute) -> str:

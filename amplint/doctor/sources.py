@@ -41,6 +41,7 @@ _MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module
 
 _FEW = 64  # of them that are not finite, which are remembered
 
+_FEW_LINES = 3  # that write to a parameter, and are named
 _MOST_SECONDS = 5.0  # that lines are followed
 _MOST_ITEMS = 4096  # of a dataset that are looked at
 
@@ -97,6 +98,11 @@ class Sources:
         # What has a layer by another name, such as a callback: the one line of the program that writes to a `weight`.
         written = written or _only_writer(_users_files(), name.rpartition(".")[2])
         return (written, "written") if written is not None else None
+
+    def writers(self, model: nn.Module, name: str) -> list[Place]:
+        """The lines of the user's code that write to a parameter or buffer of a model, where these are a few."""
+        lines = _writers(_files(model.modules()), *name.split(".")[-2:])
+        return sorted(lines, key=lambda line: (line.path, line.line)) if len(lines) <= _FEW_LINES else []
 
 
 class _Given(NamedTuple):
@@ -180,21 +186,66 @@ def bad_data(frames: Sequence[FrameType], batch: torch.Tensor) -> Iterator[Held]
     """
     for frame in frames:
         for name, value in list(frame.f_locals.items()):
-            if isinstance(value, DataLoader):
-                if (held := _bad_attribute(name, value.dataset)) is not None:
-                    yield held
-            elif value is not batch and not getattr(value, "requires_grad", False) and _is_source(value, batch):
-                yield Held(name, None, frame, value)
+            if not _is_loader(value) and not getattr(value, "requires_grad", False) and _is_source(value, batch):
+                if value is not batch:
+                    yield Held(name, None, frame, value)
+        for loader in _loaders(frame):
+            yield from _bad_attributes(loader, batch)
 
 
-def _bad_attribute(name: str, dataset: Any) -> Held | None:
-    """The attribute of a dataset of the user's that holds NaN."""
+class _Loader(NamedTuple):
+    """A loader that a function has: its name there, itself, and where it is set.
+
+    Attributes:
+        name: The name.
+        loader: The loader.
+        frame: The frame of the variable, None for an attribute of an object.
+        place: The line that sets the attribute, where that is the only one.
+    """
+
+    name: str
+    loader: DataLoader[Any]
+    frame: FrameType | None
+    place: Place | None
+
+
+def _loaders(frame: FrameType) -> Iterator[_Loader]:
+    """The loaders in variables of a function, and in attributes of objects of the user's in them, such as `self`."""
+    variables = list(frame.f_locals.items())
+    yield from (_Loader(name, value, frame, None) for name, value in variables if _is_loader(value))
+    for name, value in variables:
+        if not _is_of_user(type(value)):
+            continue
+        for attribute, held in list(getattr(value, "__dict__", {}).items()):
+            if _is_loader(held):
+                place = _only_writer(_files([value]), "self", attribute)
+                yield _Loader(f"{name}.{attribute}", held, None, place)
+
+
+def _is_loader(value: Any) -> bool:
+    return isinstance(value, DataLoader)
+
+
+def _is_of_user(kind: type) -> bool:
+    """Whether a class is the user's own."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return isinstance(file, str) and is_users(file)
+
+
+def _bad_attributes(loader: _Loader, batch: torch.Tensor) -> Iterator[Held]:
+    """What the dataset of a loader holds that is not finite: an attribute of the user's, or a list of tensors."""
+    dataset = loader.loader.dataset
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
     for attribute, value in getattr(dataset, "__dict__", {}).items():
+        name = f"{loader.name}.dataset.{attribute}"
         if _is_bad(value):
-            return Held(f"{name}.dataset.{attribute}", _only_writer(_files([dataset]), "self", attribute))
-    return None
+            yield Held(name, _only_writer(_files([dataset]), "self", attribute))
+            return
+        if isinstance(value, (list, tuple)) and any(_is_source(each, batch) for each in value[:_FEW]):
+            at = None if loader.frame is not None else loader.place
+            yield Held(name, at, loader.frame, loader.loader)
+            return
 
 
 def _is_source(value: Any, batch: torch.Tensor) -> bool:
@@ -243,7 +294,7 @@ def _followed(run: Callable[[], object], given: Iterable[object]) -> tuple[Place
         before = lines.get(maker) if maker is not None else None
         values = list(frame.f_locals.values()) if before is not None else []
         if event == "return" and not any(map(_holds_bad, values)):  # else an item of theirs was made before
-            values.append(argument)
+            values += _values(argument)
         bad = [each for each in values if id(each) not in known and _is_bad(each)]
         if bad and maker is not None and before is not None:
             found.append((Place(maker.f_code.co_filename, before, maker.f_code.co_name), bad[0]))
@@ -262,11 +313,11 @@ def _followed(run: Callable[[], object], given: Iterable[object]) -> tuple[Place
 
 
 def datasets(frames: Sequence[FrameType]) -> Iterator[tuple[str, Any]]:
-    """Datasets that are indexed, of the loaders in variables, each with the name of its loader."""
+    """Datasets that are indexed, of the loaders that functions have, each with the name of its loader."""
     for frame in frames:
-        for name, value in list(frame.f_locals.items()):
-            if isinstance(value, DataLoader) and hasattr(value.dataset, "__len__"):
-                yield name, value.dataset
+        for each in _loaders(frame):
+            if hasattr(each.loader.dataset, "__len__"):
+                yield each.name, each.loader.dataset
 
 
 def first_bad_item(dataset: Any) -> tuple[int, Place] | None:

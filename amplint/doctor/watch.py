@@ -1,9 +1,9 @@
 """The parts of the doctor put together, over a program that has imported torch.
 
 `start` runs the program, and `guard` keeps a bug of the doctor from it. `protocol` (with `units`, `scale`,
-`by_hand` and `gradients`) hears the scaler and the optimizers; `regions` hears autocast; `numbers` reads losses and
-what the program reads. `capture` keeps the outermost calls of modules as references. When a value is not finite,
-`diagnosis` takes the statements that compute it (`slices`), or the calls. `replay` runs them again and puts
+`by_hand` and `gradients`) hears the scaler and the optimizers; `regions` hears autocast; `numbers` reads losses and,
+with `reads`, what the program reads. `capture` keeps the outermost calls of modules as references. When a value is not
+finite, `diagnosis` takes the statements that compute it (`slices`), or the calls. `replay` runs them again and puts
 everything back; `detail` (with `origins`, `lineage` and `casts`) looks at each operation.
 """
 
@@ -166,6 +166,11 @@ class Watching:
             stand_in(undo, torch.Tensor, name, casting)
 
     def _watch_schedulers(self, undo: ExitStack) -> None:
+        def added(_: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            self._history.group_added(optimizer)
+
+        self._after(undo, torch.optim.Optimizer, "add_param_group", added)
+
         def made(_: Any, scheduler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
             self._history.scheduler_made(optimizer, user_place())
 
@@ -214,6 +219,7 @@ class Watching:
     def report(self, error: BaseException | None) -> Report:
         """What the run came to."""
         self._collector.told = lambda finding: None
+        self._guard.guarded(self._numbers.over)(error)
         if isinstance(error, Exception):
             self._ended(error)
         scaler_is_on = bool(self._protocol.logs)

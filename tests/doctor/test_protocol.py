@@ -252,6 +252,8 @@ WRONG = {
         scaler.step(optimizer)  # AMP208
     """,
     "a loss in half outside of the region": """
+        if step == 0:
+            scaler = torch.amp.GradScaler("cpu")
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.float16):
             out = model(torch.randn(4, 8))
@@ -262,6 +264,39 @@ WRONG = {
     """,
 }
 RIGHT = {
+    "a loss in half outside of the region, by a scale that float16 holds": """
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            out = model(torch.randn(4, 8))
+        loss = (out - 1).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """,
+    "a loss in half that is scaled to be shown": """
+        if step == 0:
+            scaler = torch.amp.GradScaler("cpu")
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            out = model(torch.randn(4, 8))
+        loss = (out - 1).square().mean()
+        print(scaler.scale(loss).item())
+        scaler.scale(loss.float() if step else loss.float() * 1e30).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """,
+    "a scale of 1 that nothing is divided by": """
+        if step == 0:
+            scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+        optimizer.zero_grad()
+        scaler.scale(loss_of(model)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.001)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """,
     "unscale_, clip, step, update": """
         optimizer.zero_grad()
         scaler.scale(loss_of(model)).backward()
