@@ -82,9 +82,9 @@ def said_of(module: Module, variance: Variance, dtype: str) -> str:
     line = module.line(variance.difference)
     where = f" on {line}" if line != module.line(variance.mean) else ""
     return (
-        f"the (co)variance{where} is the difference of this mean and another: in {dtype}, rounding errors can exceed "
-        "the (co)variance; call `.float()` on the inputs of both means, and compute both under "
-        "`autocast(enabled=False)`"
+        f"this call computes a mean from which a product of means is subtracted{where} for a (co)variance: in {dtype}, "
+        "rounding errors can exceed the difference; call `.float()` on the inputs of both means, and compute both "
+        "under `autocast(enabled=False)`"
     )
 
 
