@@ -285,7 +285,7 @@ def _inverted(module: Module) -> Iterator[_Ignored]:
                 f'`{flag}` does the opposite: "store_false" makes `{attr}` false, and {module.line(reads[0])} negates '
                 'it; use `action="store_true"`'
             )
-            yield _Ignored(action, message, withheld="users may pass the option for what it does now")
+            yield _Ignored(action, message, withheld="users may rely on what the option does now")
 
 
 def _is_passed_on(value: ir.Value, attr: str) -> bool:
@@ -383,7 +383,8 @@ def _never_true(module: Module) -> Iterator[_Ignored]:
             text = other.value if isinstance(other, ir.Constant) else None
             if isinstance(text, str) and names_half(text) and kinds(module, value) == {DTYPE}:
                 what = f'`{module.on_one_line(value)}` is a torch.dtype, which never equals the string "{text}"'
-                to_do = f"{_with_dtype(module.on_one_line(value), text)}compare the option that selects the dtype"
+                dtype = _with_dtype(module.on_one_line(value), text)
+                to_do = f'compare {dtype}the option that selects the dtype with "{text}"'
             elif (
                 not isinstance(value, ir.Constant)
                 and half_dtype(module, other) is not None
@@ -452,7 +453,7 @@ def _with_dtype(value: str, text: str) -> str:
     """The dtype that a text names, as what a dtype is to be compared with instead; "" where it names none."""
     if "16" not in text and text.lower() != "half":
         return ""
-    return f"compare `{value}` with `torch.{BFLOAT16 if text.lower().startswith('b') else FLOAT16}`, or "
+    return f"`{value}` with `torch.{BFLOAT16 if text.lower().startswith('b') else FLOAT16}`, or "
 
 
 def _joined(module: Module) -> Iterator[_Ignored]:

@@ -118,7 +118,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(seen.node),
             f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.autocast.low, reverse=True))} for "
-            f"{called(module, seen)}: its cast to float32 has no effect; {_to_do(module, seen)}",
+            f"{called(module, seen)}: the cast to float32 has no effect; {_to_do(module, seen)}",
             fix=fix,
             withheld=withheld,
             confidence=Confidence.LIKELY if made in likely else None,

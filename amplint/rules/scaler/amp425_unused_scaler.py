@@ -11,8 +11,8 @@ If a function of this project takes a scaler (`def train_one_epoch(..., scaler=N
 message names that call.
 
 A finding about a variable outside of functions is only *likely*: another file may import it. If the scaler depends on no
-option (it has no `enabled=`, and no condition decides on it), and no function takes a scaler, the finding is a note, and
-a suspicion: the line may be left over from code with AMP, and has no effect.
+option (it has no `enabled=`, and no condition decides on it), and no function takes a scaler, the finding is a note,
+and a suspicion: the line may be left over from code with AMP, and has no effect.
 
 amplint reports nothing:
 
