@@ -130,7 +130,7 @@ def check_parser() -> Parser:
     old.add_argument(
         "--write-baseline",
         action="store_true",
-        help="record the current findings in the FILE of --baseline, or else of the key `baseline` in the configuration",
+        help="record the current findings in the FILE of --baseline, or of the configuration's key `baseline`",
     )
     settings = add_settings(parser)
     settings.add_argument(

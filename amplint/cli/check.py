@@ -135,7 +135,8 @@ def _check_commands(parser: argparse.ArgumentParser, paths: Sequence[str], *, he
     """See that no path that isn't there was meant for a command; `helps`: nothing but a command can be meant."""
     for path in paths:
         if path.isalpha() and not os.path.lexists(path) and (why := _command(path, paths, helps=helps)):
-            parser.error(f"{path}: no such {'command, ' if path == paths[0] else ''}file or directory; {why}")
+            what = "command, file" if path == paths[0] and path not in COMMANDS else "file"
+            parser.error(f"{path}: no such {what} or directory; {why}")
 
 
 def _command(path: str, paths: Sequence[str], *, helps: bool) -> str:

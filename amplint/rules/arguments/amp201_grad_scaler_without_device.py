@@ -7,7 +7,8 @@ amplint reports nothing if the default, cuda, is right. cuda is right in each of
 
 - everything in the file is on cuda;
 - all autocast regions of the file are for cuda, or are enabled only on cuda (`enabled=device.type == "cuda"`);
-- each loss that the scaler scales comes from such a region, or from one that is float16 on cuda and bfloat16 on the CPU;
+- each loss that the scaler scales comes from such a region, or from one that is float16 on cuda and bfloat16 on the
+  CPU;
 - the file has no losses and no regions, and all regions in the files that import it, or that it imports, are for cuda;
 - an assert or an `if` ends the program without CUDA before the scaler is created or used;
 - a call before the scaler raises without CUDA (`torch.cuda.set_device`, `torch.cuda.Event`, `.cuda()`).

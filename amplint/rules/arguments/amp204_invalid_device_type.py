@@ -25,7 +25,7 @@ What a string with an index does depends on the release of torch:
 |---|---|---|
 | before 2.4 | RuntimeError | is an error, if the project's requirements allow such a release |
 | 2.4 and later, another dtype than float16 and bfloat16 | the region is disabled, with a warning | is a warning |
-| 2.4 and later, float16 or bfloat16 | without CUDA the region is not disabled, as it is with "cuda" | is a note, and a suspicion |
+| 2.4 and later, float16 or bfloat16 | the region is enabled even without CUDA | is a note, and a suspicion |
 
 If the project declares no release of torch, the code may run with an older one: the finding is a `likely` warning.
 

@@ -22,8 +22,8 @@ Finds:
 
 Findings of cases 1, 4, 5, 9 and 10 are only `likely`. amplint reports nothing:
 
-- in cases 1, 5 and 10, if another file of the program contains the name of the option or the field. In case 1, functions
-  that the program doesn't call don't count;
+- in cases 1, 5 and 10, if another file of the program contains the name of the option or the field. In case 1,
+  functions that the program doesn't call don't count;
 - in cases 1 and 10, if the parsed arguments or the fields are passed as a whole to code that amplint can't see
   (`Trainer(**vars(args))`);
 - in case 5, if the option is used in another way than in comparisons with strings.

@@ -250,8 +250,8 @@ def _finding(module: Module, function: _Function, found: Open, name: str) -> Fin
     fix, withheld = _fix(module, function)
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}.backward` runs outside the region on {module.line(found.entered)}, and raises RuntimeError: "
-        f"the gradient is half precision, but `{name}` is float32; {_to_do(function)}",
+        f"`{function.cls.name}.backward` runs outside the region on {module.line(found.entered)}, and raises "
+        f"RuntimeError: the gradient is half precision, but `{name}` is float32; {_to_do(function)}",
         fix=fix,
         withheld=withheld,
     )

@@ -165,8 +165,9 @@ def _of_handler(module: Module, each: HandledUpdate) -> Finding:
     withheld = why_not_removed("the call", own_statement(each.call)) if edit is None else _BY_HAND
     return rule.finding(
         module.span(each.call),
-        f"if an exception is raised before {module.line(each.step)}, this `update()` raises too: no step or `unscale_()` "
-        f"ran since the previous `update()`; {beside.to_do(module) if beside is not None else 'remove this call'}",
+        f"if an exception is raised before {module.line(each.step)}, this `update()` raises too: no step or "
+        "`unscale_()` ran since the previous `update()`; "
+        f"{beside.to_do(module) if beside is not None else 'remove this call'}",
         fix=offered,
         withheld=None if offered else withheld,
         confidence=Confidence.LIKELY,
@@ -312,8 +313,8 @@ def _said(each: Misuse, step: str) -> str:
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
         return f"this `update()` makes the scaler forget `unscale_()`: {step} divides the gradients a second time"
     return (
-        f"this `update()` can change the scale, but {step} uses gradients of the old scale, and divides them by the new "
-        "one"
+        f"this `update()` can change the scale, but {step} uses gradients of the old scale, and divides them by the "
+        "new one"
     )
 
 
@@ -436,8 +437,8 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if not steps:
         return (
             None,
-            f"the loop runs the step on {module.line(step.call)} again after this line; move `update()` after the last step "
-            "by hand",
+            f"the loop runs the step on {module.line(step.call)} again after this line; move `update()` after the last "
+            "step by hand",
         )
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:

@@ -10,14 +10,14 @@ scaler never scales a loss:
 If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`), and its call passes none, the
 message names that call.
 
-A finding about a variable outside of functions is only *likely*: another file may import it. If the scaler depends on no
-option (it has no `enabled=`, and no condition decides on it), and no function takes a scaler, the finding is a note,
+A finding about a variable outside of functions is only *likely*: another file may import it. If the scaler depends on
+no option (it has no `enabled=`, and no condition decides on it), and no function takes a scaler, the finding is a note,
 and a suspicion: the line may be left over from code with AMP, and has no effect.
 
 amplint reports nothing:
 
-- if the file opens an autocast region: AMP207 finds float16 regions without a scaler, and bfloat16 needs none. Two cases
-  are reported all the same: a function takes a scaler and doesn't get it, or gets the scaler and never reads it;
+- if the file opens an autocast region: AMP207 finds float16 regions without a scaler, and bfloat16 needs none. Two
+  cases are reported all the same: a function takes a scaler and doesn't get it, or gets the scaler and never reads it;
 - if the file calls nothing that trains, judged by the words `backward`, `step`, `fit` and `train` in names;
 - about a scaler that is always disabled;
 - about attributes (`self.scaler`), which another file may use;
