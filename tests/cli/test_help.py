@@ -85,7 +85,7 @@ class TestMistakes:
             (["nothing", "--fix"], "nothing: no such file or directory"),
             (
                 ["baseline", "--help"],
-                "baseline: no such command, file or directory; did you mean `amplint --baseline FILE --write-baseline`?",
+                "baseline: no such command, file or directory; did you mean `amplint --baseline FILE --write-",
             ),
             (["--ignroe=AMP4"], "unknown option --ignroe; did you mean --ignore?"),
             (["--xyzzy"], "unknown option --xyzzy; `amplint --help` lists all"),
