@@ -15,8 +15,9 @@ import io
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,6 +90,12 @@ class _File:
         head = self.lines[first].encode()[: old.col_offset].decode()  # type: ignore[attr-defined]
         tail = self.lines[last].encode()[old.end_col_offset :].decode()  # type: ignore[attr-defined]
         return "".join([*self.lines[:first], head + new + tail, *self.lines[last + 1 :]])
+
+    def inserted(self, new: str, before: ast.stmt, *, after: ast.stmt | None = None) -> str:
+        """The text with a line before a statement, with its indentation; or with that, after another statement."""
+        at = before.lineno - 1 if after is None else after.end_lineno or after.lineno
+        indent = self.lines[before.lineno - 1][: before.col_offset]
+        return "".join([*self.lines[:at], f"{indent}{new}\n", *self.lines[at:]])
 
     def source(self, node: ast.AST) -> str:
         """A node's text."""
@@ -255,6 +262,85 @@ def _not_saved(file: _File) -> Iterator[Planted]:
         yield Planted("scaler not loaded", loads[0].lineno, _codes(413), file.replaced(loads[0], "pass"))
 
 
+def _clip_last(file: _File) -> Iterator[Planted]:
+    for block in file.blocks():
+        for clip, step in itertools.pairwise(block):
+            if isinstance(clip, (ast.Expr, ast.Assign)) and _clips([clip]) and file.of_scaler(step, "step"):
+                moved = file.replaced(step, f"{file.source(step)}; {file.source(clip)}")
+                old = next(each for each in _File(moved).statements() if _is_at(each, clip))
+                yield Planted(
+                    "clip after the step", clip.lineno, _codes(419, 401, 409), _File(moved).replaced(old, "pass")
+                )
+
+
+def _is_at(statement: ast.stmt, other: ast.stmt) -> bool:
+    return (statement.lineno, statement.col_offset) == (other.lineno, other.col_offset)
+
+
+def _scaled_backwards(file: _File) -> Iterator[tuple[ast.stmt, ast.Call]]:
+    """The statements that run a scaled backward, each with its call of `scale`."""
+    for statement in file.statements():
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and _name(call) == "backward" and isinstance(call.func, ast.Attribute):
+            scale = call.func.value
+            if isinstance(scale, ast.Call) and _name(scale) == "scale" and len(scale.args) == 1:
+                yield statement, scale
+
+
+def _cleared_too_early(file: _File) -> Iterator[Planted]:
+    stepped = {
+        ast.unparse(call.args[0])
+        for statement in file.statements()
+        if (call := file.of_scaler(statement, "step")) and call.args
+    }
+    if len(stepped) == 1:
+        for statement, _ in _scaled_backwards(file):
+            text = file.replaced(statement, f"{file.source(statement)}; {next(iter(stepped))}.zero_grad()")
+            yield Planted("cleared before the step", statement.lineno, _codes(407, 411, 419, 420), text)
+
+
+def _thrown_away(file: _File) -> Iterator[Planted]:
+    for statement, scale in _scaled_backwards(file):
+        loss, end = file.source(scale.args[0]), file.source(statement)[len(file.source(scale)) :]
+        text = file.replaced(statement, f"{file.source(scale)}; ({loss}){end}")
+        yield Planted("scaled loss thrown away", statement.lineno, _codes(403, 407, 417, 420), text)
+
+
+def _made_again(file: _File) -> Iterator[Planted]:
+    for function in ast.walk(file.tree):
+        if not isinstance(function, (ast.FunctionDef, ast.Module)):
+            continue
+        made = [each for each in function.body if _makes_scaler(file, each)]
+        loops = [each for each in ast.walk(function) if isinstance(each, (ast.For, ast.While))]
+        steps = [each for each in loops if not any(inner is not each and inner in loops for inner in ast.walk(each))]
+        inner = [loop for loop in steps if any(file.of_scaler(each, "step") for each in ast.walk(loop))]  # type: ignore[arg-type]
+        if len(made) == len(inner) == 1:
+            text = file.inserted(file.source(made[0]), inner[0].body[0])
+            yield Planted("scaler made in the loop", inner[0].lineno, _codes(408), text)
+
+
+def _makes_scaler(file: _File, statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Call)
+        and _name(statement.value) == "GradScaler"
+        and ast.unparse(statement.targets[0]) in file.scalers
+    )
+
+
+def _on_micro_steps(file: _File) -> Iterator[Planted]:
+    for statement in file.statements():
+        if not isinstance(statement, ast.If) or statement.orelse or "%" not in ast.unparse(statement.test):
+            continue
+        for each in statement.body:
+            if file.of_scaler(each, "unscale_"):
+                text = _File(file.replaced(each, "pass")).inserted(file.source(each), statement)
+                yield Planted("unscale_ on micro steps", each.lineno, _codes(405, 411, 409, 410), text)
+            if file.of_scaler(each, "update"):
+                text = _File(file.replaced(each, "pass")).inserted(file.source(each), statement, after=statement)
+                yield Planted("update on micro steps", each.lineno, _codes(410, 404, 411), text)
+
+
 def _codes(*numbers: int) -> frozenset[str]:
     return frozenset(f"AMP{number}" for number in numbers)
 
@@ -271,6 +357,11 @@ PLANTERS: tuple[Callable[[_File], Iterator[Planted]], ...] = (
     _backward_inside,
     _bfloat16,
     _not_saved,
+    _clip_last,
+    _cleared_too_early,
+    _thrown_away,
+    _made_again,
+    _on_micro_steps,
 )
 
 
@@ -291,13 +382,15 @@ def planted(text: str) -> Iterator[Planted]:
             yield each
 
 
-def outcomes(path: Path) -> list[Outcome]:
-    """What amplint says of a file's planted misuses. A file that has a misuse of a kind already is left out for it."""
+def outcomes(path: Path, kinds: Collection[str] = ()) -> list[Outcome]:
+    """What amplint says of a file's planted misuses, of some kinds or of all. A file that has a misuse of a kind
+    already is skipped for that kind.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         return []
-    plants = list(planted(text))
+    plants = [each for each in planted(text) if not kinds or each.kind in kinds]
     if not plants:
         return []
     settings = settings_for(path)
@@ -325,11 +418,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.field.planted", description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--missed", action="store_true", help="print the ones it doesn't find, a line each")
+    parser.add_argument("--kind", action="append", help="only misuses of this kind; may be given several times")
     options = parser.parse_args(arguments)
     files = [path for path in sorted(options.folder.rglob("*.py")) if _has_scaler(path)]
     planted_of, found_of = Counter[str](), Counter[str]()
     with ProcessPoolExecutor(2) as pool:
-        for rows in pool.map(outcomes, files, chunksize=2):
+        for rows in pool.map(partial(outcomes, kinds=options.kind or ()), files, chunksize=2):
             for row in rows:
                 planted_of[row.kind] += 1
                 found_of[row.kind] += row.found

@@ -51,7 +51,28 @@ KINDS = {
     "bfloat16 with a scaler",
     "scaler not in the checkpoint",
     "scaler not loaded",
+    "clip after the step",
+    "cleared before the step",
+    "scaled loss thrown away",
+    "scaler made in the loop",
 }
+ACCUMULATED = """\
+import torch
+
+
+def train(model, loader, optimizer, scaler, count):
+    for i, (inputs, targets) in enumerate(loader):
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(model(inputs), targets) / count
+        scaler.scale(loss).backward()
+        if (i + 1) % count == 0:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+"""
+OF_MICRO_STEPS = ("unscale_ on micro steps", "update on micro steps")
 
 
 def test_each_kind_is_planted_and_parses() -> None:
@@ -69,6 +90,13 @@ def test_what_is_planted_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert missed == []
     assert planted.main([str(tmp_path), "--missed"]) == 0
     assert capsys.readouterr().out.endswith(f"| all | {len(KINDS)} | {len(KINDS)} |\n")
+
+
+@pytest.mark.parametrize("kind", OF_MICRO_STEPS)
+def test_what_is_planted_in_an_accumulation_is_found(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "train.py").write_text(ACCUMULATED)
+    (outcome,) = planted.outcomes(tmp_path / "train.py", {kind})
+    assert outcome.found
 
 
 @pytest.mark.parametrize("text", ["def broken(:", "import torch\n", RIGHT.replace("scaler", "thing.attribute")[:300]])

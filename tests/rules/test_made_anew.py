@@ -349,3 +349,23 @@ def test_steps_overflow_only_in_float16(dtype: str, count: int) -> None:
     text += "def main(model, opt, loader):\n    for x in loader:\n        step(model, x, opt)\n"
     findings = check(text.replace("float16", dtype), "a.py")
     assert sum(each.code == "AMP408" for each in findings) == count
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "codes"),
+    [
+        ("scaler.load_state_dict(state)", "print(x)", [Severity.ERROR]),
+        ("print(state)", "scaler.load_state_dict(state)", []),
+        ("print(state)", "restore(scaler, state)", []),
+    ],
+)
+def test_a_state_that_is_loaded_into_another_scaler(before: str, inside: str, codes: list[Severity]) -> None:
+    """What was loaded before the loop is lost with the scaler that it was loaded into."""
+    text = (
+        f"import torch\n\ndef restore(scaler, state):\n    scaler.load_state_dict(state)\n\n"
+        f"def main(model, loader, opt, state):\n    {MADE}\n    {before}\n    for x in loader:\n"
+        f"        {MADE}\n        {inside}\n        opt.zero_grad()\n"
+        '        with torch.autocast("cuda", dtype=torch.float16):\n            loss = model(x).mean()\n'
+        "        scaler.scale(loss).backward()\n        scaler.step(opt)\n        scaler.update()\n"
+    )
+    assert found(text) == codes

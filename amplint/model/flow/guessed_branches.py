@@ -15,9 +15,9 @@ from amplint.model.flow.state import State
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.inference.formulas import all_of, contradict, either, negated
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.terms import Term, guessed
+from amplint.model.objects.terms import Op, Term, guessed
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.ir import Assigned, Binding, Other
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -60,6 +60,12 @@ class Changing:
             self._changes[test] = self._may_change(test, _FOLLOW)
         return self._changes[test]
 
+    def is_fixed(self, condition: Term) -> bool:
+        """Whether a condition asks for a flag that stays what it is, or whether an optional scaler is there."""
+        asked = condition.parts[0] if condition.op == Op.PRESENT else condition
+        bindings = self._objects.bindings_of(asked.name) if asked.is_path else ()
+        return len(bindings) == 1 and not self._is_changing_binding(bindings[0], _FOLLOW)
+
     def _may_change(self, value: ir.Value, depth: int) -> bool:
         if isinstance(value, ir.Name):
             return self._is_changing_name(value, depth)
@@ -74,7 +80,9 @@ class Changing:
         bindings = self._objects.bindings(name)
         if len(bindings) != 1 or not depth:
             return bool(bindings)
-        only = bindings[0]
+        return self._is_changing_binding(bindings[0], depth)
+
+    def _is_changing_binding(self, only: Binding, depth: int) -> bool:
         if isinstance(only, Other):
             return only.why != "parameter"
         if not isinstance(only, Assigned):
@@ -152,8 +160,16 @@ class Guesses:
         ]
 
     def _may_be_wrong(self, guess: Term, violation: Violation, state: State) -> bool:
-        """Whether some paths came to a condition with what this one lacked there already."""
-        entering = self._entering.get(guess, set())
+        """Whether some paths came to a condition with what this one lacked there already.
+
+        Paths on which a setting came out otherwise than on this one are no other outcome of that condition.
+        """
+        here = {condition: holds for condition, holds in state.facts if self._changing.is_fixed(condition)}
+        entering = [
+            each
+            for each in self._entering.get(guess, ())
+            if all(here.get(condition, holds) is holds for condition, holds in each.facts)
+        ]
         if violation.kind is ViolationKind.CALL_BEFORE_SCALE:
             return any(each.machine(violation.scaler).scaled for each in entering)
         cleared = state.gradients_of(violation.optimizer).cleared

@@ -11,14 +11,14 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.analysis import flows
-from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
+from amplint.model.objects.amp_objects import Made, given, objects, scaler_arguments
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import is_attribute, last_name, own_self
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
+from amplint.model.syntax.nesting import conditions, is_within, loop_of, loops_round, upwards
 from amplint.model.usage.device_evidence import asks_for_device
 from amplint.model.usage.mentions_of import near_definition, near_kept
-from amplint.rules.shared.scaler_order import calls_of, methods_used
+from amplint.rules.shared.scaler_order import calls_of
 from amplint.rules.shared.scaler_usage import (
     GIVES_THE_SAME,
     argument_of,
@@ -114,7 +114,7 @@ def _judge(
     loop = loop_of(made.call)
     if not isinstance(statement, ir.Assign) or not _is_made_by(module, statement, made.call):
         return
-    if "load_state_dict" in methods_used(module, scaler):  # it is the old one, in a new object
+    if _is_restored(module, loop or container, scaler):  # it is the old one, in a new object
         return
     if loop is not None:
         yield from _in_loop(module, loop, steps, scaler, made) if _is_made_anew(module, loop, made) else ()
@@ -125,6 +125,24 @@ def _judge(
         module, container, made, steps
     ):
         yield MadeAnew(made, None, each_epoch=True)
+
+
+def _is_restored(module: Module, place: ir.For | ir.While | ir.Function | ir.Program, scaler: str) -> bool:
+    """Whether a loop or function, or a function of the file that it calls by name, loads the state of a scaler."""
+    known = objects(module)
+    made = {each.call.id for each in known.made_by(scaler)}
+    called = [each for each in ir.values_below(place.body) if isinstance(each, ir.Call)]
+    for load in module.whole.called("load_state_dict"):
+        loaded, function = load.func.base if isinstance(load.func, ir.Attribute) else None, ir.function_of(load)
+        calls = [each for each in called if function is not None and ir.last_name(each.func) == function.name]
+        if loaded is None or not (calls or is_within(load, place)):
+            continue
+        if made & {each.call.id for each in known.made_by(known.is_scaler(loaded) or "")}:
+            return True
+        is_given = function is not None and function.param(ir.last_name(loaded)) is not None
+        if is_given and any(known.is_scaler(value) == scaler for call in calls for value in given(call)):
+            return True
+    return False
 
 
 def _in_loop(
@@ -242,8 +260,8 @@ def _steps_of_functions(module: Module, loop: ir.For | ir.While, scaler: str) ->
 
 def _steps_by_helpers(module: Module, container: ir.Function | ir.Program, scaler: str) -> Iterator[Event]:
     """The steps of the functions that a function gives its scaler to in a loop, as if its calls of them made these."""
-    for call, step, given in _given_steps(module, scaler) if isinstance(container, ir.Function) else ():
-        optimizer = given.get(str(step.optimizer))
+    for call, step, passed in _given_steps(module, scaler) if isinstance(container, ir.Function) else ():
+        optimizer = passed.get(str(step.optimizer))
         is_here = ir.function_of(call) is container and loop_of(call) is not None
         if is_here and optimizer is not None and loop_of(step.call) is None:
             yield step._replace(call=call, scaler=scaler, optimizer=optimizer)

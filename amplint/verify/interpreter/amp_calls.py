@@ -25,6 +25,7 @@ from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
 from amplint.verify.bench.bench import runs_out_of_memory
 from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.evaluate import Truth
+from amplint.verify.interpreter.failures import Failures
 from amplint.verify.interpreter.functions import Functions
 from amplint.verify.interpreter.half_losses import USUAL_START, HalfLosses
 from amplint.verify.interpreter.roles import Roles
@@ -35,6 +36,7 @@ from amplint.verify.interpreter.standins import (
     Closure,
     Instance,
     Raised,
+    Scale,
     Site,
     Unknown,
     is_simple,
@@ -56,6 +58,7 @@ class AmpEvents:
     _record: RunRecord
     _stage: Stage
     _training: UnseenTraining
+    _failures: Failures
     _placed: int = 0  # so many warnings have a line
 
     def run(self, site: Site, do: Callable[[], Any], *, of_amp: bool = False) -> Any:
@@ -63,13 +66,11 @@ class AmpEvents:
         self._record.executed.add(site.call)
         self._record.event = site.where
         self._record.note(site.code, site.call, "")
-        self._training.event(site.event.kind if site.event is not None else "")
+        kind = site.event.kind if site.event is not None else ""
+        self._training.event(kind)
+        self._failures.event(kind, site)
         try:
-            if site.code is not site.code.files.main:  # a warning is about the file that is verified
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    return do()
-            return self._listening(site, do)
+            found = self._do(site, do)
         except (Raised, CannotFollow):
             raise
         except Exception as error:
@@ -81,6 +82,16 @@ class AmpEvents:
             if runs_out_of_memory(error):
                 raise CannotFollow(f"{site.where}: the run is out of memory") from None
             raise Raised(str(error), site.where, error, of_amp=of_amp) from None
+        self._failures.happened(kind)
+        return found
+
+    def _do(self, site: Site, do: Callable[[], Any]) -> Any:
+        """Do it; what is warned of in another file is nothing of the file that is verified."""
+        if site.code is not site.code.files.main:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return do()
+        return self._listening(site, do)
 
     def _listening(self, site: Site, do: Callable[[], Any]) -> Any:
         """Do what an event does, and remember its line for what torch warns of; not for what is warned of inside."""
@@ -271,6 +282,7 @@ class ScalerCalls:
     _roles: Roles
     _events: AmpEvents
     _optimizers: OptimizerCalls
+    _failures: Failures
     _halves: HalfLosses
     _unscaled: UnscaledLosses
     _starts: dict[int, float | None] = field(default_factory=dict)  # by scalers' ids: the program's start scales
@@ -286,9 +298,13 @@ class ScalerCalls:
             return self._use_gradients(scaler, name, args, kwargs, site)
         if name == "update":
             given = [each for each in args if isinstance(each, (int, float, torch.Tensor))]
-            return self._events.run(site, lambda: scaler.update(*given))
+            found = self._events.run(site, lambda: scaler.update(*given))
+            self._record.open_steps.pop(id(scaler), None)
+            return found
         if name == "is_enabled" and self._stage.off:  # the reference goes the way of the program
             return self._stage.enabled.get(id(scaler), True)
+        if name == "get_scale":
+            return self._scale_of(scaler)
         if name in _ASKED:
             return getattr(scaler, name)()
         if name == "_check_inf_per_device" and args:
@@ -319,11 +335,24 @@ class ScalerCalls:
         self._record.scalers.stepped(scaler, self._stage.trained(optimizer))
         if scaler.is_enabled():
             self._stage.protected.add(id(optimizer))
+        used = self._record.open_steps.setdefault(id(scaler), set())
+        unscaled = id(optimizer) in used
+        used.add(id(optimizer))
         if name == "unscale_":
             return self._events.run(site, lambda: scaler.unscale_(optimizer))
         closures = [self._optimizers.as_callable(each) for each in args[1:] if isinstance(each, Closure)]
         named = {key: self._optimizers.as_callable(each) for key, each in kwargs.items() if isinstance(each, Closure)}
-        return self._optimizers.stepped(site, optimizer, lambda: scaler.step(optimizer, *closures, **named))
+        with self._failures.inside_step(optimizer, site, unscaled=unscaled):
+            return self._optimizers.stepped(site, optimizer, lambda: scaler.step(optimizer, *closures, **named))
+
+    def _scale_of(self, scaler: torch.amp.GradScaler) -> Any:
+        """What `get_scale()` returns; that of a scaler which the program has switched off is 1 in training as well."""
+        found = scaler.get_scale()
+        if not self._stage.enabled.get(id(scaler), True):
+            return found
+        scale = Scale(found)
+        scale.compared = self._stage.knowledge.init_scale if self._stage.off else found
+        return scale
 
     def has_scaled(self, value: Any) -> bool:
         """Whether a value is what a scaler has made of a loss."""
@@ -353,7 +382,7 @@ class ScalerCalls:
         self._stage.enabled[id(scaler)] = found["enabled"]
         start = given.get("init_scale", USUAL_START)
         self._starts[id(scaler)] = start if isinstance(start, (int, float)) else None
-        self._record.scalers.made(scaler, (site.call, _owner(site)))
+        self._record.scalers.made(scaler, (site.call, _owner(site)), lasts=site.frame.lazy)
         return scaler
 
 
@@ -435,6 +464,7 @@ class GradientCalls:
         if start is None:
             self._unscaled.differentiated(roots, site)
         self._stage.clear_used()
+        self._stage.went_back(roots)
         # The graph is kept: two losses that come from one unseen call have one graph here, and two of their own there.
         return self._events.run(site, lambda: torch.autograd.backward(roots, retain_graph=True))
 

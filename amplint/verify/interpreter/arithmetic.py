@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,12 @@ from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import (
     MISSING,
+    Count,
     Dotted,
+    Guessed,
     Key,
     Measured,
+    Scale,
     Unknown,
     as_setting,
     computed,
@@ -65,7 +68,7 @@ def arithmetic(op: str, left: Any, right: Any) -> Any:
     """What Python makes of two values that are in sight; None: nothing, or more than is good for anybody."""
     numbers = (int, float, bool, torch.Tensor)
     both = isinstance(left, numbers) and isinstance(right, numbers)
-    lists = op == "Add" and type(left) is type(right) and isinstance(left, (list, tuple))
+    lists = op == "Add" and any(isinstance(left, of) and isinstance(right, of) for of in (list, tuple))
     if not (both or lists) or op not in BINARY:
         return None
     if op == "Power" and not (abs(float(right)) <= 8 if isinstance(right, (int, float)) else False):
@@ -136,9 +139,9 @@ class Arithmetic:
 
     def binary(self, op: str, left: Any, right: Any, text: str) -> Any:
         """`left op right`."""
-        counted = self._counter(op, left, right, text)
-        if counted is not None:
-            return counted
+        counter = self._counter(op, left, right, text)
+        if counter is not None:
+            return counter
         if op in _OF_TRUTHS and any(isinstance(each, Unknown) and each.test is not None for each in (left, right)):
             return self._of_truths(op, left, right, text)
         left, right = self._operand(left), self._operand(right)
@@ -156,7 +159,10 @@ class Arithmetic:
             without = set(map(id, right))
             return [each for each in left if id(each) not in without]
         known = arithmetic(op, left, right)
-        return Unknown(text, inputs=_of_loss(op, left, right)) if known is None else computed(known, (left, right))
+        if known is None:
+            return Unknown(text, inputs=_of_loss(op, left, right))
+        counted = _of_counts(op, left, right, known)
+        return computed(known, (left, right)) if counted is None else counted
 
     def _of_truths(self, op: str, left: Any, right: Any, text: str) -> Unknown:
         """`left op right` of two truths, at least one of which is out of sight."""
@@ -193,6 +199,10 @@ class Arithmetic:
 
     def asked(self, value: Any, text: str) -> Any:
         """A value that is asked for its truth; one that a tensor of the bench has given is out of sight."""
+        if isinstance(value, Guessed):
+            return self.of_data(text, (), value)
+        if isinstance(value, Count):
+            return self._counted_number(value, bool, (0,), text)
         if not is_measured(value) or (isinstance(value, torch.Tensor) and value.requires_grad):
             return value
         return self.of_data(text, (value,), value)
@@ -203,14 +213,11 @@ class Arithmetic:
         What is infinite or NaN in a run is so in training. Gradients are compared with those of the run without AMP,
         and have runs with an overflow: what is asked of them comes out as it does in each run.
         """
-        if any(map(is_of_gradients, of)) or not all(map(has_finite, filter(is_measured, of))):
+        # Two scales are compared to know whether a step was skipped.
+        scales = sum(isinstance(each, Scale) for each in of)
+        if scales > 1 or any(map(is_of_gradients, of)) or not all(map(has_finite, filter(is_measured, of))):
             return found
-        holds = self._truth.of(found, matters=False)
-        return Unknown(
-            text,
-            tensor=found if isinstance(found, torch.Tensor) else None,
-            test=lambda matters: self._facts.measured(text, holds=holds, matters=matters),
-        )
+        return self._tried(text, found)
 
     def compared(self, left: Any, op: str, right: Any, text: str) -> Any:
         """`left op right`, a comparison."""
@@ -218,10 +225,19 @@ class Arithmetic:
             left, right = (Unknown(each) if isinstance(each, Key) else each for each in (left, right))
         left, right = _setting(left, right), _setting(right, left)
         if op in ("Is", "IsNot") and not isinstance(left, Unknown) and right is None:
-            return COMPARE[op](left, None)
+            found = COMPARE[op](left, None)
+            # A parameter that takes no part in the loss has no gradient.
+            has_gradient = isinstance(left, torch.Tensor) and is_of_gradients(left)
+            return self._tried(text, found) if has_gradient else found
         if op not in ("Is", "IsNot") and any(map(is_measured, (left, right))):
             if not any(isinstance(each, Unknown) for each in (left, right)):
                 return self._compared_numbers(left, op, right, text)
+        if op in COMPARES and any(isinstance(each, Count) for each in (left, right)):
+            if all(isinstance(each, (int, float)) for each in (left, right)):
+                return self._compared_counts(left, op, right, text)
+        if op in ("In", "NotIn") and isinstance(left, Count) and isinstance(right, (list, tuple)):
+            if all(isinstance(each, (int, float)) for each in right):
+                return self._counted_number(left, lambda count: (count in right) is (op == "In"), right, text)
         numbers = (isinstance(each, (Unknown, int)) and not isinstance(each, bool) for each in (left, right))
         if op in COMPARES and all(numbers):
             counted = self._counted(left, op, right, text)
@@ -235,8 +251,39 @@ class Arithmetic:
         except (TypeError, ValueError, RuntimeError):
             return Unknown(text)
 
+    def _tried(self, text: str, found: Any) -> Unknown:
+        """What is true or false of the bench, and may be otherwise in training."""
+        holds = self._truth.of(found, matters=False)
+        return Unknown(
+            text,
+            tensor=found if isinstance(found, torch.Tensor) else None,
+            test=lambda matters: self._facts.measured(text, holds=holds, matters=matters),
+        )
+
+    def _compared_counts(self, left: Any, op: str, right: Any, text: str) -> Unknown:
+        """A comparison of a number that the program counts with one that is in sight."""
+        if not isinstance(left, Count):
+            left, op, right = right, SWAPPED[op], left
+        bound = right if not isinstance(right, Count) else None  # what is counted as well, or a length of the bench's
+
+        compare = COMPARES[op]
+        return self._counted_number(
+            left, lambda count: bool(compare(count, right)), () if bound is None else (bound,), text
+        )
+
+    def _counted_number(self, count: Count, asked: Callable[[int], bool], near: Sequence[float], text: str) -> Unknown:
+        """What is asked of a number that the program counts."""
+        return Unknown(
+            text,
+            test=lambda matters: self._facts.counted(text, count, asked, near, matters=matters),
+            counts=_counts,
+        )
+
     def _compared_numbers(self, left: Any, op: str, right: Any, text: str) -> Any:
         """A comparison of what tensors of the bench have given."""
+        if sum(isinstance(each, Scale) for each in (left, right)) == 1:
+            left, right = (each.compared if isinstance(each, Scale) else each for each in (left, right))
+            return self._tried(text, COMPARE[op](left, right))
         try:
             return self.of_data(text, (left, right), COMPARE[op](left, right))
         except (TypeError, ValueError, RuntimeError):
@@ -270,6 +317,26 @@ class Arithmetic:
         return Unknown(
             text, test=lambda matters: bool(COMPARE[op](number(left, matters), number(right, matters))), counts=_counts
         )
+
+
+def _of_counts(op: str, left: Any, right: Any, found: Any) -> Count | None:
+    """What is computed of numbers that are counted; None: what the run counts through, or no such number."""
+    if type(found) is not int or not any(isinstance(each, Count) for each in (left, right)):
+        return None
+    if op == "Modulo" and right <= _LONGEST_PERIOD:
+        return None
+    by_right = isinstance(right, Count) and (bool(right.of) or not isinstance(left, Count))
+    count: Count = right if by_right else left
+    other = left if by_right else right
+    if op == "Modulo" and not by_right:
+        return count.like(found, every=int(right))
+    if op == "Multiply" and other:
+        return count.like(found, pace=count.pace * other)
+    if op == "FloorDivide" and not by_right:
+        return count.like(found, pace=count.pace / other)
+    if op in _SUMS:
+        return count.like(found, pace=-count.pace if by_right and op == "Subtract" else count.pace)
+    return None
 
 
 def _half_seen(op: str, left: Any, right: Any, text: str) -> Any:

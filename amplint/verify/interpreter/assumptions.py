@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplint.model.syntax.operators import COMPARES, ORDERS
-from amplint.verify.interpreter.standins import MISSING, Unknown
+from amplint.verify.interpreter.sayings import Saying
+from amplint.verify.interpreter.standins import MISSING, Count, Unknown
 
 # All combinations of so many conditions are run; of more, each pair.
 FEW = 4
 # Runs that a step is given at most, and with events that none of them has reached so many more.
 MOST, MORE = 24, 12
 
+# Runs that assumptions are given at most.
+MOST_ASSUMED = 24
+
 Options = tuple[Any, ...]
+
+
+class _Offer(NamedTuple):
+    """What a run could have assumed, so that a test comes out otherwise."""
+
+    question: str
+    value: Any
+
+
 _Pair = tuple[tuple[str, Any], tuple[str, Any]]  # two questions with their answers
 
 
@@ -29,6 +43,10 @@ class Choices:
     answers: dict[str, Any] = field(default_factory=dict)
     open: dict[str, Options] = field(default_factory=dict)  # the questions that something hangs on
     asked: dict[str, Options] = field(default_factory=dict)  # all of them
+    sayings: dict[str, Saying] = field(default_factory=dict)  # of questions that aren't said as they are
+    assumed: dict[str, Any] = field(default_factory=dict)  # what no run takes for granted that isn't asked to
+    _outcomes: dict[str, set[bool]] = field(default_factory=dict)  # of tests that hang on what can be assumed
+    _offers: dict[str, _Offer] = field(default_factory=dict)  # by these tests
 
     def ask(self, question: str, options: Options, *, matters: bool) -> Any:
         """The answer of this run."""
@@ -39,9 +57,28 @@ class Choices:
             self.answers[question] = self.wanted.get(question, options[0])
         return self.answers[question]
 
+    def assumes(self, question: str) -> Any:
+        """What this run assumes; None: nothing, as it isn't asked to."""
+        found = self.wanted.get(question)
+        if found is not None:
+            self.assumed[question] = self.answers[question] = found
+        return found
+
+    def met(self, test: str, *, holds: bool, question: str = "", value: Any = None) -> None:
+        """A test came out so; with a `value` assumed for the question it would not, if something hangs on that."""
+        self._outcomes.setdefault(test, set()).add(holds)
+        if question:
+            self._offers.setdefault(test, _Offer(question, value))
+
+    def offers(self) -> list[tuple[str, Any]]:
+        """The assumptions under which a test comes out otherwise than in all of this run, and that it doesn't make."""
+        found = (offer for test, offer in self._offers.items() if len(self._outcomes[test]) == 1)
+        new = (each for each in found if self.assumed.get(each.question) != each.value)
+        return list(dict.fromkeys((each.question, each.value) for each in new))
+
     def path(self) -> dict[str, Any]:
         """The answers that say which run this is."""
-        return {question: self.answers[question] for question in self.open}
+        return {question: self.answers[question] for question in self.open} | self.assumed
 
     def again(self) -> Choices:
         """The same run once more, as far as it is known."""
@@ -49,12 +86,14 @@ class Choices:
 
     def add(self, other: Choices) -> None:
         """Take in what another run of the same was asked."""
-        for mine, theirs in (
-            (self.answers, other.answers),
-            (self.open, other.open),
-            (self.asked, other.asked),
-        ):
-            mine.update(theirs)
+        self.answers |= other.answers
+        self.open |= other.open
+        self.asked |= other.asked
+        self.sayings |= other.sayings
+        self.assumed |= other.assumed
+        for test, outcomes in other._outcomes.items():
+            self._outcomes.setdefault(test, set()).update(outcomes)
+        self._offers = {**other._offers, **self._offers}
 
 
 def explore(
@@ -65,7 +104,8 @@ def explore(
     """Run with all combinations of answers, found out on the way, and those `asked_for`; yields each run's choices.
 
     Of many questions each pair of answers is tried, and while events are `missing` (what each hangs on), runs with one
-    more answer changed. In the end those are changed too of which the text doesn't say that an event hangs on them.
+    more answer changed. Then what no run does by itself is assumed, one thing at a time. In the end those answers are
+    changed too of which the text doesn't say that an event hangs on them.
     """
     known: dict[str, Options] = {}
     done: list[dict[str, Any]] = []
@@ -83,6 +123,9 @@ def explore(
         wanted = _next(known, done, tried)
         if wanted is None and len(known) > FEW and missing():
             wanted = _neighbour(known, done)
+    for choices in _assume(run, runs):
+        yield choices
+        runs.append(choices)
     for answers in asked_for:
         if not any(answers.items() <= each.answers.items() for each in runs):
             choices = Choices(answers)
@@ -90,6 +133,35 @@ def explore(
             yield choices
             runs.append(choices)
     yield from _vary(run, missing, runs)
+
+
+def _assume(run: Callable[[Choices], None], runs: Sequence[Choices]) -> Iterator[Choices]:
+    """Repeat runs with what each could have assumed: first each assumption once, then in all of them.
+
+    What a run is asked only because it assumes something is answered in all ways, one answer at a time.
+    """
+    left = [(base, {question: value}) for base in runs for question, value in base.offers()]
+    once: list[tuple[Choices, dict[str, Any]]] = []
+    for each in left:
+        if not any(each[1] == changed for _, changed in once):
+            once.append(each)
+    todo = [*once, *(each for each in left if each not in once)]
+    known = {question for each in runs for question in each.open}
+    offered = [changed for _, changed in once]
+    done: list[dict[str, Any]] = []
+    for base, changed in todo:  # grows
+        wanted = {**base.path(), **changed}
+        if len(done) >= MOST_ASSUMED or wanted in done:
+            continue
+        done.append(wanted)
+        choices = Choices(wanted, base.varied)
+        run(choices)
+        yield choices
+        new = {question: options for question, options in choices.open.items() if question not in known}
+        others = [{question: each} for question, options in new.items() for each in options]
+        others = [each for each in others if not each.items() <= choices.answers.items()]
+        others += [{question: value} for question, value in choices.offers() if {question: value} not in offered]
+        todo += [(choices, each) for each in others]
 
 
 def _vary(
@@ -185,9 +257,37 @@ def _covered(wanted: dict[str, Any], missing: list[_Pair]) -> int:
 # How many micro steps make a step, where the text doesn't say; the first is taken where nothing hangs on it.
 PERIODS = (2, 1)
 _WRONG_NUMBER = re.compile(r"(\w+\.)*is_?(nan|inf)\(")  # what is asked of numbers that mostly are none
-_SAID = {
+SAID = {
     "GreaterThan": ">", "GreaterThanEqual": ">=", "LessThan": "<", "LessThanEqual": "<=", "Equal": "==", "In": "in",
 }  # fmt: skip
+
+
+# Whether a machine has CUDA: by this function a program asks for it.
+CUDA = "torch.cuda.is_available"
+
+
+def _start_of(counter: str) -> str:
+    return f"{counter} starts at"
+
+
+def _start_for(count: Count, asked: Callable[[int], bool], near: Iterable[float], period: int) -> int | None:
+    """Where a variable has to begin, so that what is asked of its count changes soon after; None: it never does.
+
+    It begins with a step, where a step has several micro steps.
+    """
+    holds = asked(count)
+    at = {math.floor(each) + more for each in near if math.isfinite(each) for more in (-1, 0, 1, 2)}
+    if count.every:
+        at = {each for each in at if 0 <= each < count.every} | {0, count.every - 1}
+    later = [each for each in at if asked(each) is not holds]
+    ways = ((each - count) % count.every if count.every else (each - count) / count.pace for each in later)
+    ahead = min((each for each in (math.ceil(way * count.onward) for way in ways) if each > 0), default=None)
+    if ahead is None or (count.most is not None and count.at + ahead > count.most):
+        return None
+    start = count.at + count.onward * (ahead - (not count.once))
+    if period > 1 and not count.once and count.onward > 0:
+        start -= start % period
+    return start if (start - count.first) * count.onward > 0 else None
 
 
 class _Something:
@@ -235,7 +335,9 @@ class Facts:
     tools: Set[str] = frozenset()  # what is a scaler or an optimizer, or None
     always: Set[str] = frozenset()  # those of them that are never None
     iteration: Callable[[], int] = lambda: 0  # the one that the run is in
+    period: Callable[[], int] = lambda: 0  # how many micro steps the text says that a step has
     _known: dict[str, _Known] = field(default_factory=dict)
+    _remainders: dict[str, int] = field(default_factory=dict)  # by what they are of what a variable counts
     _otherwise: dict[str, dict[int, bool]] = field(default_factory=dict)  # by questions and iterations
 
     def _of(self, value: Unknown) -> _Known:
@@ -306,21 +408,68 @@ class Facts:
 
     def is_finite(self, text: str, *, matters: bool) -> bool:
         """Whether a number of the bench, which is finite, is taken to be: `text` is how the program writes it."""
-        return not self._is_otherwise(f"{text} is finite", matters=matters)
+        saying = Saying(f"{text} is finite", f"{text} is not finite")
+        return not self._is_otherwise(saying.holds, saying, matters=matters)
 
     def measured(self, text: str, *, holds: bool, matters: bool) -> bool:
         """Whether a test of numbers of the bench is taken to hold, of which it `holds` or doesn't."""
-        return self._is_otherwise(text if holds else f"not ({text})", matters=matters) is not holds
+        denied = f"not ({text})"
+        saying = Saying(text, denied) if holds else Saying(denied, text)
+        return self._is_otherwise(f"{text} is as measured", saying, matters=matters) is not holds
 
-    def _is_otherwise(self, question: str, *, matters: bool) -> bool:
+    def _is_otherwise(self, question: str, saying: Saying, *, matters: bool) -> bool:
         """Whether what is true of the bench's numbers is taken for false in this iteration.
 
         Data differ from batch to batch: it is false in the first iteration that asks, and in each second one after it.
         """
+        self.choices.sayings.setdefault(question, saying)
         if self.choices.ask(question, (True, False), matters=matters):
             return False
         known = self._otherwise.setdefault(question, {})
         return known.setdefault(self.iteration(), len(known) % 2 == 0)
+
+    def starts_at(self, counter: str) -> int | None:
+        """The number that this run lets a variable begin to count at; None: its own."""
+        found = self.choices.assumes(_start_of(counter))
+        return found if isinstance(found, int) else None
+
+    def counted(
+        self, text: str, count: Count, asked: Callable[[int], bool], near: Iterable[float], *, matters: bool
+    ) -> bool:
+        """What is `asked` of a number that is counted, as `text` says; it may change `near` some numbers.
+
+        If it comes out alike in all of this run, a later start is offered.
+        """
+        holds = asked(count)
+        start = _start_for(count, asked, near, self.period()) if matters and count.of else None
+        if count.every:
+            self._remainders[count.of] = count.every
+        elif start is not None and start == self.starts_at(count.of) and count.of in self._remainders:
+            every = self._remainders[count.of]  # it is asked only with such a remainder
+            start = -(-(start + 1) // every) * every - 1
+        if start is None:
+            self.choices.met(text, holds=holds)
+        else:
+            self.choices.met(text, holds=holds, question=_start_of(count.of), value=start)
+        return holds
+
+    def fails(self, text: str) -> bool:
+        """Whether a call raises in this iteration, as it may for want of memory: in the second one that comes to it."""
+        question = f"{text} runs out of memory"
+        self.choices.met(question, holds=False, question=question, value=True)
+        known = self._otherwise.setdefault(question, {})
+        failing = known.setdefault(self.iteration(), len(known) == 1)
+        return bool(self.choices.assumes(question)) and failing
+
+    def has_cuda(self, *, matters: bool) -> bool:
+        """Whether there is the CUDA of the bench."""
+        self.choices.sayings.setdefault(CUDA, Saying("CUDA is available", "CUDA is not available"))
+        self.choices.met(CUDA, holds=True, question=CUDA if matters else "", value=False)
+        return self.choices.assumes(CUDA) is None
+
+    def is_without_cuda(self) -> bool:
+        """Whether this run assumes that there is no CUDA."""
+        return self.choices.assumes(CUDA) is False
 
     def truth(self, value: Unknown, *, matters: bool) -> bool:
         """Whether it counts as true."""
@@ -362,7 +511,7 @@ class Facts:
             return bool(COMPARES[op](int(value.test(matters)), other))
         if value.text in self.periods and isinstance(other, (int, float)):
             self.number(value, matters=matters)
-        said = f"{value.text} {_SAID.get(op, op)} {other!r}"
+        said = f"{value.text} {SAID.get(op, op)} {other!r}"
         if op in ORDERS and isinstance(other, (int, float)):
             return self._in_order(value, op, other, said, matters=matters)
         if op == "Equal" and isinstance(other, (int, float, str)):

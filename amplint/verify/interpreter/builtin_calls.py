@@ -18,14 +18,17 @@ from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import (
     ClassValue,
     Closure,
+    Count,
     Counted,
     Dotted,
+    Guessed,
     Instance,
     Partial,
     Site,
     Unknown,
     computed,
     is_measured,
+    measured,
 )
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -72,9 +75,13 @@ def _len(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -
     found = args[0] if args else None
     if isinstance(found, Counted):
         return len(found.items)
+    if isinstance(found, Guessed):
+        return measured(len(found))
     if isinstance(found, (list, tuple, dict, str)):
         return len(found)
-    return parts.state.iterations if isinstance(found, Unknown) and found.tensor is None else NotImplemented
+    if not isinstance(found, Unknown) or found.tensor is not None or found.batch:
+        return NotImplemented
+    return Count(parts.state.iterations)
 
 
 def _range(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:

@@ -31,6 +31,7 @@ from amplint.verify.interpreter.allowed_calls import (
 )
 from amplint.verify.interpreter.amp_calls import GradientCalls, OptimizerCalls, RegionCalls, ScalerCalls
 from amplint.verify.interpreter.assignments import INNER
+from amplint.verify.interpreter.assumptions import CUDA, Facts
 from amplint.verify.interpreter.builtin_calls import BUILTINS, Builtins
 from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.functions import Functions, Generators
@@ -152,6 +153,7 @@ class LibraryCalls:
     """Calls what libraries have, by its qualified name."""
 
     _stage: Stage
+    _facts: Facts
     _roles: Roles
     _regions: RegionCalls
     _scalers: ScalerCalls
@@ -170,8 +172,8 @@ class LibraryCalls:
                 return found
         if name == "torch.device" and args:
             return self._device(args[0], site)
-        if name == "torch.cuda.is_available":
-            return torch.cuda.is_available()
+        if name == CUDA:
+            return self._has_cuda(site)
         if name in COPIES and args and isinstance(args[0], (Unknown, Instance)):
             return _copy(args[0], site)
         if name in BUILTINS:
@@ -188,6 +190,12 @@ class LibraryCalls:
         if (clipped := self._gradients.named_clip(None, args, kwargs, site)) is not MISSING:
             return clipped
         return self._unseen.value(site, [*args, *kwargs.values()], None)
+
+    def _has_cuda(self, site: Site) -> Any:
+        """Whether CUDA is available: where it is, the program can be run on a machine without it."""
+        if not torch.cuda.is_available() and not self._facts.is_without_cuda():
+            return False
+        return Unknown(site.text, test=lambda matters: self._facts.has_cuda(matters=matters))
 
     def _made(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """The region, scaler, optimizer or Accelerator that a call makes; else `MISSING`."""

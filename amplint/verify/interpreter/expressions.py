@@ -12,9 +12,10 @@ from amplint.model.syntax.ir import Scope
 from amplint.verify.interpreter.accelerate_calls import Accelerators
 from amplint.verify.interpreter.arithmetic import Arithmetic, compared_number, said
 from amplint.verify.interpreter.assignments import Assignments, LoopItems
+from amplint.verify.interpreter.assumptions import SAID
 from amplint.verify.interpreter.evaluate import ByKind, Evaluator, Truth
 from amplint.verify.interpreter.lookup import Lookup, TableItems
-from amplint.verify.interpreter.standins import MISSING, Closure, Frame, Unknown, as_setting, key_of
+from amplint.verify.interpreter.standins import MISSING, Closure, Counted, Frame, Guessed, Unknown, as_setting, key_of
 from amplint.verify.program.leaving import decides_later
 from amplint.verify.program.program import Code
 
@@ -113,16 +114,23 @@ class Expressions:
 
     def _compare(self, value: ir.Compare, frame: Frame) -> Any:
         left = self._evaluator.evaluate(value.left, frame)
-        found: Any = True
+        text, of = frame.code.text(value), value.left
+        found: list[Any] = []
         for op, right_value in zip(value.ops, value.rights, strict=True):
             right = self._evaluator.evaluate(right_value, frame)
-            found = self._arithmetic.compared(
-                compared_number(left, value.left), op, compared_number(right, right_value), frame.code.text(value)
-            )
-            if found is False:
+            part = f"{frame.code.text(of)} {SAID.get(op, op)} {frame.code.text(right_value)}" if value.ops[1:] else text
+            each = self._arithmetic.compared(compared_number(left, of), op, compared_number(right, right_value), part)
+            if each is False:
                 return False
-            left = right
-        return found
+            found.append(each)
+            left, of = right, right_value
+        if len(found) == 1 or not any(isinstance(each, Unknown) for each in found):
+            return found[-1]
+        return Unknown(
+            text,
+            inputs=(*found,),
+            test=lambda matters: all(self._truth.of(each, matters=matters) for each in found),
+        )
 
     def _conditional(self, value: ir.Conditional, frame: Frame) -> Any:
         matters = (
@@ -164,17 +172,22 @@ class Expressions:
 
     def _comprehension(self, value: ir.Comprehension, frame: Frame) -> Any:
         found: list[Any] = []
+        is_guessed = False
         scope = _scope_of(value)
         inner = Frame(frame.code, scope, frame) if scope is not None else frame
 
         def go(at: int) -> None:
+            nonlocal is_guessed
             if at == len(value.clauses):
                 if inner is not frame:
                     inner.item = len(found)
                 found.append(tuple(self._evaluator.evaluate(each, inner) for each in value.elements))
                 return
             clause = value.clauses[at]
-            for item in self._items.of(self._evaluator.evaluate(clause.iter, inner), inner, clause.iter).items:
+            through = self._evaluator.evaluate(clause.iter, inner)
+            items = self._items.of(through, inner, clause.iter)
+            is_guessed = is_guessed or (isinstance(through, (Unknown, Counted)) and not items.whole)
+            for item in items.items:
                 self._assignments.bind(clause.target, item, inner)
                 if all(
                     self._truth.of(self._evaluator.evaluate(each, inner), matters=False) for each in clause.conditions
@@ -184,7 +197,8 @@ class Expressions:
         go(0)
         if value.kind == "DictComp":
             return {key: item for at, item in found if (key := key_of(at)) is not None}
-        return [each[0] for each in found]
+        values = [each[0] for each in found]
+        return Guessed(values) if is_guessed else values
 
     def _walrus(self, value: ir.Walrus, frame: Frame) -> Any:
         found = self._evaluator.evaluate(value.value, frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
@@ -62,7 +63,8 @@ class Interpreter:
         self.stage = stage
         stage.clears_itself = not step.clears or stage.knowledge.cleared
         known = stage.knowledge
-        facts = Facts(choices, code.periods, known.there, known.tools, known.always, lambda: stage.iteration)
+        facts = Facts(choices, code.periods, known.there, known.tools, known.always)
+        facts.iteration, facts.period = lambda: stage.iteration, lambda: known.period
         self.record = record = RunRecord(code)
         iterations = min(_MOST_ITERATIONS, max(_ITERATIONS, stage.knowledge.period * 2))
         self._state = state = RunState(stage, facts, record, iterations, not step.has_loop)
@@ -94,12 +96,25 @@ class Interpreter:
         outer, own = self._frames.around(function)
         closure = Closure(function, outer, own, bound=own is not None)
         known = self._frames.given_by_callers(function, bound=own is not None)
-        for at in range(1 if self._step.has_loop else self._state.iterations):
+        given: dict[str, Any] = {}
+        for at in self._calls_of(function):
             self.record.busy, self._state.tick, self.record.scalers.call = False, at, at
             self.stage.iteration += 1
+            # Each call has a batch of its own; what is a scaler or an optimizer is the same in all of them.
+            lasting = {name: value for name, value in given.items() if self._step.has_loop or _has_tool(value)}
             given = self._unknown_arguments(function, bound=own is not None)
-            self._functions.apply(closure, [], given | {name: known[name] for name in given if name in known})
+            given |= {name: known[name] for name in given if name in known} | lasting
+            self._functions.apply(closure, [], given)
             self.stage.clear_used()
+
+    def _calls_of(self, function: ir.Function) -> Iterator[int]:
+        """The calls of the step, from 0: of one that has a loop only one, or two where it leaves a step unfinished."""
+        if not self._step.has_loop:
+            yield from range(self._state.iterations)
+            return
+        yield 0
+        if self.record.leaves_steps(set()) and self._code.callers.may_repeat(function):
+            yield 1
 
     def _unknown_arguments(self, function: ir.Function, *, bound: bool) -> dict[str, Any]:
         """Values for a function's parameters, but for those whose default is a scaler or a region."""
@@ -109,8 +124,17 @@ class Interpreter:
             if each.kind != "*" and not (each.default is not None and self._code.naming(each.default))
         }
         for name, value in found.items():
+            value.batch = not self._step.has_loop
             if self._code.callers.is_device_name(function, name):
                 value.role = DeviceName(self.stage.device)
             elif self._code.callers.is_device(function, name):
                 value.role = torch.device(self.stage.device)
         return found
+
+
+def _has_tool(value: Any) -> bool:
+    """Whether a value out of sight is used as a scaler or an optimizer, or a part of it is."""
+    if not isinstance(value, Unknown):
+        return False
+    is_tool = isinstance(value.role, (torch.amp.GradScaler, torch.optim.Optimizer))
+    return is_tool or any(map(_has_tool, value.children.values()))

@@ -43,6 +43,7 @@ from amplint.verify.interpreter.standins import (
     is_of_gradients,
     is_output,
     of_gradients,
+    value_of,
 )
 from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.files import Place
@@ -362,6 +363,7 @@ def _until(call: ir.Call | None, bindings: list[Binding]) -> list[Binding]:
 _SAME_SIZE = {"data", "detach", "float", "clone", "view", "flatten", "reshape", "cpu", "double"}
 _SIZES = {"norm", "vector_norm", "abs", "max", "min", "mean", "sum", "pow", "square", "item", "std", "var", "clone"}
 _OF_OPTIMIZER = {"step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"}
+_OF_GRAPH = ("requires_grad", "grad_fn")
 _OF_SCALER = ("_per_optimizer_states", "_scale")
 
 
@@ -486,6 +488,8 @@ class Lookup:
         """`base.name`."""
         if isinstance(base, Unknown) and name in _OF_SCALER and isinstance(value, ir.Attribute):
             base = self._roles.tool(value.base, base, frame)
+        if name in _OF_GRAPH and is_output(value_of(base)) and not self._stage.has_gone_back(value_of(base)):
+            return Unknown(frame.code.text(value))  # a loss may have nothing to train behind it: all of it is masked
         if isinstance(base, Unknown):
             if isinstance(base.role, DeviceName) and name in ("type", "index"):
                 error = AttributeError(f"'str' object has no attribute '{name}'")

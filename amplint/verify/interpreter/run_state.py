@@ -23,6 +23,7 @@ class _Scaler:
     scaler: Any
     place: _Place
     call: int  # of the step by who runs it, from 0
+    lasts: bool = False  # code that isn't run has made it, before
     scales: bool = False  # a loss, so that its scale is worth something
     stepped: set[Any] = field(default_factory=set)  # what says which optimizers
 
@@ -34,9 +35,9 @@ class Remade:
         self.call = 0  # of the step by who runs it, as many times as that has no loop
         self._scalers: dict[int, _Scaler] = {}
 
-    def made(self, scaler: Any, place: _Place) -> None:
-        """The program has made a scaler."""
-        self._scalers[id(scaler)] = _Scaler(scaler, place, self.call)
+    def made(self, scaler: Any, place: _Place, *, lasts: bool) -> None:
+        """The program has made a scaler; one that `lasts` longer than the step is made by code that isn't run."""
+        self._scalers[id(scaler)] = _Scaler(scaler, place, self.call, lasts)
 
     def scaled(self, scaler: Any) -> None:
         """A scaler that is switched on has scaled a loss."""
@@ -47,6 +48,10 @@ class Remade:
         """A scaler steps an optimizer; `trained` is the same for as long as one training lasts."""
         if id(scaler) in self._scalers:
             self._scalers[id(scaler)].stepped.add(trained)
+
+    def known(self) -> set[int]:
+        """The ids of the scalers that the step has made so far."""
+        return {scaler for scaler, each in self._scalers.items() if not each.lasts}
 
     def most(self, *, again: bool) -> int:
         """How many more than one of the scalers of one line have scaled for one training.
@@ -93,7 +98,9 @@ class RunRecord:
     event: str = ""  # the line of the last event, as it is said
     ended: Raised | None = None  # by an exception
     scalers: Remade = field(default_factory=Remade)
+    fails: bool = False  # a call has run out of memory, as the run assumes
     busy: bool = False  # events have run in this iteration
+    open_steps: dict[int, set[int]] = field(default_factory=dict)  # by scalers: optimizers used since the last update
     _noted: set[tuple[ir.Node, str]] = field(default_factory=set)
 
     def note(self, code: Code, node: ir.Node, what: str) -> None:
@@ -111,6 +118,14 @@ class RunRecord:
             key = code.row(node), code.text(node)
         if what or key not in self.notes:
             self.notes[key] = what
+
+    def leaves_steps(self, before: set[int]) -> bool:
+        """Whether a scaler has unscaled or stepped and was not updated since, that is known in the next epoch as well.
+
+        `before`: the scalers that were made before this one.
+        """
+        made = self.scalers.known()
+        return any(used and (scaler in before or scaler not in made) for scaler, used in self.open_steps.items())
 
     def read(self, code: Code, value: ir.Value) -> None:
         """Remember that a run has taken something from code that isn't run, where that names a region or scaler."""
@@ -136,5 +151,7 @@ class RunState:
     iterations: int  # of a loop over batches, and calls of a step that has no loop
     is_called_again: bool = False  # the step has no loop: its calls are the iterations
     tick: int = 0  # the iteration of the step, from 0
+    catching: int = 0  # suites around whose exceptions of torch's are caught, and after which training goes on
+    begun: set[str] = field(default_factory=set)  # variables that have begun to count
     budget: int = BUDGET  # what is left of it
     running: list[Frame] = field(default_factory=list)  # of the functions that have been called, the innermost last

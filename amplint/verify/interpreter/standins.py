@@ -37,6 +37,7 @@ class Unknown:
     """
 
     __slots__ = (
+        "batch",
         "called",
         "children",
         "counts",
@@ -82,6 +83,7 @@ class Unknown:
         self.called = False  # as a function
         self.fixed = False  # made once, by code that isn't run: no loss
         self.named = False  # after a variable
+        self.batch = False  # data that the step is given, or a part of them
         self.children: dict[str, Any] = {}
 
     def item(self, at: int, text: str, *, batch: bool = False) -> Any:
@@ -90,7 +92,7 @@ class Unknown:
         if isinstance(found, Unknown):
             found.text = found.setting = text
             if batch:
-                found.fixed, found.tensor = True, None
+                found.fixed, found.tensor, found.batch = True, None, True
         return found
 
     def entries(self, count: int) -> list[tuple[Key, Any]]:
@@ -123,6 +125,7 @@ class Unknown:
             else:
                 found = Unknown(self.text + suffix, inputs=(self,), tensor=self.tensor)
             found.identity, found.setting = self.identity + suffix, self.setting + suffix
+            found.batch = self.batch
             self.children[suffix] = found
         return found
 
@@ -154,17 +157,63 @@ class _Int(Measured, int):
     """The same of an integer."""
 
 
+class Scale(Measured, float):
+    """A scaler's scale, as the program reads it. The reference scales nothing, and compares what the program has."""
+
+    compared: float = 0.0
+
+
+class Guessed(list[Any]):
+    """A list made of what is out of sight: how many items it has is not known."""
+
+
+class Count(int):
+    """A number that a variable counts, or that is computed of one; of no variable where it hangs on several counts."""
+
+    of = ""  # the variable
+    at = 0  # its value
+    first = 0  # the value that it began at
+    most: int | None = None  # the last one that it can have
+    pace: float = 1  # what the number grows by while the variable grows by 1
+    every = 0  # the number is a remainder by so many
+    once = False  # the run has only one value of the variable
+    onward = 1  # the variable counts up; -1: down
+
+    def like(self, value: int, *, pace: float | None = None, every: int | None = None) -> Count:
+        """A number that is computed of this one."""
+        found = Count(value)
+        vars(found).update(vars(self))
+        found.pace = self.pace if pace is None else pace
+        found.every = self.every if every is None else every
+        return found
+
+
+def counting(value: int, of: str, first: int, *, most: int | None = None, once: bool = False, onward: int = 1) -> Count:
+    """What a variable has counted."""
+    found = Count(value)
+    found.of, found.at, found.first, found.most, found.once, found.onward = of, value, first, most, once, onward
+    return found
+
+
 def computed(value: Any, of: Iterable[Any]) -> Any:
     """A value that is computed `of` others: a number is marked, if one of these is measured.
 
     What comes from gradients is known to, as they themselves are.
     """
+    of = [*of]
+    if type(value) is float and any(isinstance(each, Count) and each.of for each in of):  # a part of all iterations
+        return _Float(value)
     of = [each for each in of if is_measured(each)]
     if type(value) in (int, float) and of:
         value = _Float(value) if type(value) is float else _Int(value)
     if any(map(is_of_gradients, of)) and not any(value is each for each in of):
         return of_gradients(value)
     return value
+
+
+def measured(value: int) -> int:
+    """A number that is another one in training."""
+    return _Int(value)
 
 
 def of_gradients(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +18,14 @@ from amplint.verify.fixtures.proof import said
 from amplint.verify.interpreter.arithmetic import Arithmetic
 from amplint.verify.interpreter.assignments import INNER, Assignments, LoopItems
 from amplint.verify.interpreter.evaluate import Evaluator, Truth
+from amplint.verify.interpreter.failures import no_memory
 from amplint.verify.interpreter.functions import Functions, Generators, entered
 from amplint.verify.interpreter.lookup import Instances
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import (
     Closure,
+    Count,
+    Counted,
     Frame,
     Instance,
     Manager,
@@ -30,12 +33,13 @@ from amplint.verify.interpreter.standins import (
     Raised,
     Unknown,
     as_setting,
+    counting,
     defined,
     is_in_lazy,
     value_of,
 )
 from amplint.verify.interpreter.tensor_calls import TensorCalls
-from amplint.verify.program.leaving import Left, decides_later, is_caught, left
+from amplint.verify.program.leaving import Left, decides_later, goes_on, is_caught, left
 from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import STEPS, Code
 
@@ -112,6 +116,10 @@ class Statements(Interpreter[Path]):
         if statement.value is None:
             return
         value = self._evaluator.evaluate(statement.value, frame)
+        if (added := _added_to(statement, frame)) is not None:
+            left, right = (self._evaluator.evaluate(each, frame) for each in (added.left, added.right))
+            counted = self._counts_on(added.left, left, added.op, right, frame)
+            value = value if counted is None else counted
         for target in statement.targets:
             self._assignments.bind(target, value, frame)
 
@@ -121,14 +129,34 @@ class Statements(Interpreter[Path]):
         if isinstance(left, list) and isinstance(right, (list, tuple)):
             left.extend(right[:_MOST_ADDED])
             return
-        if isinstance(left, torch.Tensor) and isinstance(right, (int, float)) and statement.op == "Divide":
+        if (counted := self._counts_on(statement.target, left, statement.op, right, frame)) is not None:
+            value: Any = counted
+        elif isinstance(left, torch.Tensor) and isinstance(right, (int, float)) and statement.op == "Divide":
             left /= right
-            value: Any = left
+            value = left
         else:
             if statement.op in ("Add", "Subtract"):
                 self._tensors.adding(left, value_of(right))
             value = self._arithmetic.binary(statement.op, left, right, frame.code.text(statement.target))
         self._assignments.bind(statement.target, value, frame)
+
+    def _counts_on(self, target: ir.Value, left: Any, op: str, right: Any, frame: Frame) -> Count | None:
+        """What a variable has that training counts on by a number; None: it is no such variable."""
+        numbers = type(left) in (int, Count) and type(right) is int
+        if not numbers or not right or op not in ("Add", "Subtract") or not self._iterates() or is_in_lazy(frame):
+            return None
+        name = frame.code.text(target)
+        first = left.first if isinstance(left, Count) and left.of == name else int(left)
+        if name not in self._state.begun:
+            self._state.begun.add(name)
+            start = self._state.facts.starts_at(name)
+            left = left if start is None else start
+        added = right if op == "Add" else -right
+        return counting(left + added, name, first, onward=1 if added > 0 else -1)
+
+    def _iterates(self) -> bool:
+        """Whether the run is in an iteration of a loop over batches."""
+        return bool(self._loops or self._state.is_called_again)
 
     def _raise(self, statement: ir.Raise, frame: Frame) -> None:
         raise Raised(frame.code.text(statement), frame.code.where(statement))
@@ -200,10 +228,10 @@ class Statements(Interpreter[Path]):
 
     def _is_between(self, value: Any, *, again: bool = False) -> bool:
         """Whether a test is asked between the events of an iteration; `again`: it leaves the rest of one."""
-        iterates = self._loops or self._state.is_called_again
-        return bool(
-            self._state.record.busy and iterates and (again or not isinstance(value, Unknown) or value.counts is None)
-        )
+        # How many iterations there are doesn't matter, unless the last one leaves a step unfinished.
+        counts = isinstance(value, Unknown) and value.counts is not None
+        unfinished = any(self._state.record.open_steps.values())
+        return self._state.record.busy and self._iterates() and (again or not counts or unfinished)
 
     def subject(self, statement: ir.Match, states: list[Path]) -> list[Path]:
         """The path, with what a `match` asks about."""
@@ -248,16 +276,24 @@ class Statements(Interpreter[Path]):
 
     def _each_item(self, loop: ir.For, frame: Frame) -> Iterator[None]:
         """Binds the items of a loop, one after the other."""
-        found = self._items.of(self._evaluator.evaluate(loop.iter, frame), frame, loop.iter)
+        value = self._evaluator.evaluate(loop.iter, frame)
+        found = self._items.of(value, frame, loop.iter)
         items = found.items
         count = self._count(loop, frame)
         if count is not None and not (found.whole and len(items) <= 8 and count != 1):
-            items = items[:count]
+            # The second one is for what the first one leaves unfinished.
+            items = items[: max(2, count)]
+            if isinstance(value, Counted) and not is_in_lazy(frame):
+                most = [*found.items][-1] if found.whole and found.items else None
+                items = [self._counting(loop.target, (each, items[0], most), frame, once=count == 1) for each in items]
         counted = count is not None and not _over_parameters(loop)
         around = counted and count != 1  # a loop over epochs is run once, and around nothing
         self._loops += around
+        before = self._state.record.scalers.known()
         try:
             for at, item in enumerate(items):
+                if at and count == 1 and counted and not self._state.record.leaves_steps(before):
+                    break
                 if counted:
                     self._state.record.busy = False
                 if around and frame.code.trains(loop):
@@ -267,6 +303,24 @@ class Statements(Interpreter[Path]):
                 yield
         finally:
             self._loops -= around
+
+    def _counting(self, target: ir.Value, items: tuple[Any, Any, Any], frame: Frame, *, once: bool) -> Any:
+        """An item of a loop that goes on beyond the run, where a number in it begins as the run assumes.
+
+        `items` are this one, the first one and the last one, None where that is out of sight.
+        """
+        item, first, most = items
+        if type(item) is int:
+            name = frame.code.text(target)
+            start = self._state.facts.starts_at(name)
+            value = item if start is None else start + item - first
+            return counting(value, name, first, most=most, once=once)
+        if isinstance(item, tuple) and isinstance(target, ir.Sequence) and len(item) == len(target.items):
+            last = most if isinstance(most, tuple) else [None for _ in item]
+            parts = zip(item, first, last, strict=True)
+            of = zip(target.items, parts, strict=True)
+            return tuple(self._counting(each, part, frame, once=once) for each, part in of)
+        return item
 
     def _each_test(self, loop: ir.While, frame: Frame) -> Iterator[None]:
         """Evaluates the test of a loop for as long as it holds."""
@@ -319,9 +373,28 @@ class Statements(Interpreter[Path]):
         if _is_context(value):
             with ExitStack() as left:
                 return go(entered(left, value, frame.code.where(item.context)))
+        if _suppresses(item.context, frame) and self._iterates():
+            return self._suppressed(item.context, frame, go, value)
         if isinstance(value, Unknown) and _OF_AMP.search(frame.code.text(item.context)):
             self._state.record.unseen_regions.setdefault(frame.code.where(item.context), frame.code.text(item.context))
         return go(value)
+
+    def _suppressed(self, context: ir.Value, frame: Frame, go: Callable[[Any], Paths[Path]], value: Any) -> Paths[Path]:
+        """Run what is in a `with suppress(...)`: it goes on behind that where an exception is suppressed."""
+        types = [each.value for each in context.args] if isinstance(context, ir.Call) else []
+        caught = _is_of_types(types, no_memory(""), frame)
+        self._state.catching += caught
+        try:
+            paths = go(value)
+        finally:
+            self._state.catching -= caught
+        ended = [each for each in paths.raises if each.raised and _is_of_types(types, each.raised, frame)]
+        paths.raises = [each for each in paths.raises if each not in ended]
+        paths.normal += [each._replace(raised=None) for each in ended]
+        for each in ended:
+            if each.raised is not None and each.raised.error is not None:
+                self._state.record.caught.append(f"{each.raised.where}: {said(each.raised.error)}")
+        return paths
 
     def attempt(self, statement: ir.Try, states: list[Path]) -> Paths[Path]:
         """How the suite of a `try` is left; where a step can be made in its handler alone, that is a choice."""
@@ -332,7 +405,26 @@ class Statements(Interpreter[Path]):
             kind = path.frame.code.text(handled) if handled is not None else "it"
             if self._truth.of(Unknown(f"{where} raises {kind}"), matters=True):
                 return Paths(raises=[path._replace(raised=Raised(f"raise {kind}", where))])
-        return super().attempt(statement, states)
+        if not self._goes_on_after(statement, path.frame):
+            return super().attempt(statement, states)
+        self._state.catching += 1
+        try:
+            return super().attempt(statement, states)
+        finally:
+            self._state.catching -= 1
+
+    def _goes_on_after(self, statement: ir.Try, frame: Frame) -> bool:
+        """Whether training goes on where its calls run out of memory, as a `try` around them catches that."""
+        if not self._iterates() or not frame.code.matters(statement.body):
+            return False
+        raised = no_memory("")
+        handler = next((each for each in statement.handlers if _handles(each, raised, frame)), None)
+        if handler is None or not goes_on(frame.code, handler.body):
+            return False
+        last = handler.body.statements[-1]
+        breaks = isinstance(last, ir.Jump) and last.kind == "break"
+        returns = isinstance(last, ir.Return) and bool(self._loops)
+        return not (breaks or returns) or any(self._state.record.open_steps.values())
 
     def interrupted(self, _statement: ir.Try, _states: list[Path]) -> list[Path]:
         """No path: only what torch or the program raises is caught, and that has a path of its own."""
@@ -432,6 +524,20 @@ def _over_parameters(statement: ir.Statement) -> bool:
     )
 
 
+def _added_to(statement: ir.Assign, frame: Frame) -> ir.Binary | None:
+    """What counts in `count = count + 1`."""
+    value = statement.value
+    if not isinstance(value, ir.Binary) or len(statement.targets) != 1 or value.op not in ("Add", "Subtract"):
+        return None
+    same = frame.code.text(statement.targets[0]) == frame.code.text(value.left)
+    return value if same and isinstance(value.right, ir.Constant) else None
+
+
+def _suppresses(context: ir.Value, frame: Frame) -> bool:
+    names = frame.code.module.names.of(context.func) if isinstance(context, ir.Call) else set()
+    return "contextlib.suppress" in names
+
+
 def _may_fail(statement: ir.Try, frame: Frame) -> bool:
     """Whether it is left to what can't be seen if a step is made in the suite or in its one handler."""
     if len(statement.handlers) != 1:
@@ -444,13 +550,20 @@ def _handles(handler: ir.Handler, raised: Raised, frame: Frame) -> bool:
     if handler.type is None:
         return True
     types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
+    return _is_of_types(types, raised, frame)
+
+
+def _is_of_types(types: Sequence[ir.Value], raised: Raised, frame: Frame) -> bool:
+    """Whether an exception is of one of these types."""
     names = {name for each in types for name in frame.code.module.names.of(each)}
     if raised.error is None:
         own = raised.args[0].partition("(")[0].rpartition(" ")[2]
         return ("builtins.Exception" in names and own != "SystemExit") or any(
             ir.last_name(each) == own for each in types
         )
-    kinds = {f"builtins.{each.__name__}" for each in inspect.getmro(type(raised.error))}
+    kinds = {f"{each.__module__}.{each.__name__}" for each in inspect.getmro(type(raised.error))}
+    if isinstance(raised.error, torch.cuda.OutOfMemoryError):
+        kinds |= {"torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError"}
     return bool(kinds & names)
 
 

@@ -10,6 +10,7 @@ import torch
 
 from amplint.model.syntax import ir
 from amplint.verify.interpreter.allowed_calls import SAME_METHODS, library
+from amplint.verify.interpreter.failures import Failures
 from amplint.verify.interpreter.half_losses import HalfLosses
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_state import RunRecord
@@ -35,6 +36,7 @@ class UnseenCalls:
     _record: RunRecord
     _roles: Roles
     _training: UnseenTraining
+    _failures: Failures
     _halves: HalfLosses
     _unscaled: UnscaledLosses
 
@@ -64,6 +66,7 @@ class UnseenCalls:
             net = next((each for each in map(text_of, inputs) if each in nets), net)
         with self._halves.region(site, runs) if forward else nullcontext():
             if forward and net is not None:
+                self._failures.computes(site)
                 self._stage.called_in_region(net, site.where)
             made = self._tensor(site, inputs, net, runs, forward=forward)
         found = Unknown(site.text, origin=site.call, forward=forward, net=net, inputs=tuple(inputs), tensor=made)

@@ -20,6 +20,7 @@ WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
 LOSS = 16.0  # the factor of a loss: with it gradients are larger than the bounds that programs clip to
 INIT_SCALE = 64.0  # of a scaler, so that it can grow a few times without an overflow
 _LOWER, _LOWEST_SCALE = 16.0, INIT_SCALE / 16**3  # by which factor it comes down between runs, and how far
+_MOST_ROOTS = 16  # losses that are known to have gone back
 LEARNING_RATE, LOWEST_RATE = 0.01, 0.001
 _WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
 _MADE_IN = re.compile(r" \([^)]*\)")  # tells an object from others of the same name
@@ -206,6 +207,7 @@ class Stage:
         self.outliving: set[ir.Call] = set()  # unseen calls whose results were used in a later iteration's backward
         self._made_in: dict[Any, tuple[ir.Call, int]] = {}  # by what has made them in the graph: results, and when
         self._losses: dict[Any, ir.Call] = {}  # by what has made them in the graph: the unseen calls that return them
+        self._gone_back: list[Any] = []  # what has made the losses whose gradients were made, in the graph
         self._settled = frozenset(knowledge.nets)
         self._unowned: set[str] = set()  # models that are run, and that no optimizer is known to have
         self._born = 0
@@ -502,6 +504,23 @@ class Stage:
         if made.grad_fn is not None:
             self._made_in[made.grad_fn] = call, self.iteration
         return made
+
+    def went_back(self, roots: Iterable[torch.Tensor]) -> None:
+        """The gradients of losses are made: what they hang on has been asked for them."""
+        self._gone_back += [each.grad_fn for each in roots if each.grad_fn is not None]
+        del self._gone_back[:-_MOST_ROOTS]
+
+    def has_gone_back(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is a part of a loss whose gradients were made."""
+        todo, seen = [*self._gone_back], set()
+        while todo:
+            node = todo.pop()
+            if node is tensor.grad_fn:
+                return True
+            if node is not None and node not in seen:
+                seen.add(node)
+                todo += [each for each, _ in node.next_functions]
+        return False
 
     def used(self, root: torch.Tensor) -> None:
         """The gradients of a loss are about to be made: remember which results of earlier iterations it hangs on."""

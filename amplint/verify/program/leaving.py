@@ -34,6 +34,15 @@ def left(code: Code, block: ir.Block) -> Left | None:
     return Left.LOOP if jumps or isinstance(last, ir.Return) else None
 
 
+def goes_on(code: Code, block: ir.Block) -> bool:
+    """Whether the program may go on after a suite: it doesn't always raise, or end the program."""
+    jumps = (ir.Return, ir.Jump)
+    return left(code, block) is not Left.PROGRAM or any(
+        isinstance(each, jumps) and not (isinstance(each, ir.Jump) and each.kind == "pass")
+        for each in ir.walk_statements(block, into=False)
+    )
+
+
 def is_caught(statement: ir.Statement) -> bool:
     """Whether a statement is in the suite of a `try` of its function that has a handler."""
     return any(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import starmap
 from typing import Any, NamedTuple
 
 from amplint.verify.fixtures.proof import ABOUT_AMP, Observed, show, without_places
+from amplint.verify.interpreter.sayings import Saying, said
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "not checkable"
 WARNING = "warning"
-_FINITE = " is finite"
 
 
 # These hang on whose parameters a loss, a clip and an optimizer have.
@@ -53,6 +52,7 @@ class Judged:
     differs: str = field(default="", compare=False)  # where its gradients or updates are first not the reference's
     not_run: list[str] = field(default_factory=list, compare=False)  # what computes a loss in half precision, in words
     unseen_region: str = field(default="", compare=False)  # a context out of sight that is named of autocast, in words
+    failing: bool = field(default=False, compare=False)  # it is wrong only where a call runs out of memory
     unscaled: str = field(default="", compare=False)  # where it has a loss in float16 that no scaler scales, in words
 
 
@@ -62,6 +62,7 @@ class Path:
 
     answers: dict[str, Any]
     observed: Observed
+    sayings: dict[str, Saying] = field(default_factory=dict)  # how answers are said
     overflows: list[Observed] = field(default_factory=list)  # in one run the gradients of one optimizer do
     free: Observed | None = None  # beside the reference's losses
     reference_end: str = ""  # how the run without AMP ended, where that was by an exception
@@ -69,6 +70,7 @@ class Path:
     reference_backwards: int = 0
     reference_steps: int = 0  # that it asked for
     caught: list[str] = field(default_factory=list)  # exceptions that AMP brings and the program catches
+    fails: bool = False  # a call runs out of memory, as is assumed
     idle: bool = False  # no gradient reaches an optimizer's steps, without AMP either
     not_finite: bool = False  # nor are gradients finite without AMP, and so no step could be compared
     never: bool = False  # the scaler skips every step, however low its scale: the losses are not finite
@@ -91,17 +93,7 @@ class Path:
     @property
     def label(self) -> str:
         """The answers in words."""
-        return ", ".join(starmap(_answer, self.answers.items()))
-
-
-def _answer(question: str, answer: Any) -> str:
-    if answer is False and question.endswith(_FINITE):
-        return f"{question.removesuffix(_FINITE)} is not finite"
-    if answer is False and question.startswith("not (") and question.endswith(")"):
-        return question[len("not (") : -1]
-    if isinstance(answer, bool):
-        return question if answer else f"not ({question})"
-    return f"{question} {answer}"
+        return said(self.answers, self.sayings)
 
 
 def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[str]) -> Judged:
@@ -172,7 +164,7 @@ def _wrong(paths: list[Path], told: list[tuple[Path, Fault]]) -> Judged:
     worst = [fault._replace(path=_conditions(fault, told, paths)) for fault in _worst([fault for _, fault in told])]
     differs = next(filter(None, (_first_wrong(path, parts[path.label]) for path, _ in told)), "")
     found = Judged(WRONG, worst, paths=shown, answers=list(answers.values()), warned=_warned(paths), parts=parts)
-    return replace(found, differs=differs)
+    return replace(found, differs=differs, failing=all(path.fails for path, _ in told))
 
 
 def _conditions(fault: Fault, told: list[tuple[Path, Fault]], paths: list[Path]) -> str:
@@ -190,7 +182,7 @@ def _conditions(fault: Fault, told: list[tuple[Path, Fault]], paths: list[Path])
             needed = fewer
     assumed = [] if fault.shows == WARNING else [f"{named} is {taken}" for named, taken in path.assumed.items()]
     beyond = fault.path.removeprefix(path.label).removeprefix(", ")
-    return ", ".join([*assumed, *starmap(_answer, needed.items()), *filter(None, [beyond])])
+    return ", ".join(filter(None, [*assumed, said(needed, path.sayings), beyond]))
 
 
 def _first_wrong(path: Path, parts: dict[str, tuple[int, int]]) -> str:
@@ -283,9 +275,9 @@ def _warned(paths: list[Path]) -> dict[str, list[int]]:
     """By what warnings say, as faults have it, the lines that have them on any path."""
     found: dict[str, set[int]] = {}
     for path in paths:
-        for said, rows in path.warned.items():
-            found.setdefault(without_places(said), set()).update(rows)
-    return {said: sorted(rows) for said, rows in found.items()}
+        for warning, rows in path.warned.items():
+            found.setdefault(without_places(warning), set()).update(rows)
+    return {warning: sorted(rows) for warning, rows in found.items()}
 
 
 def _worst(faults: list[Fault]) -> list[Fault]:
@@ -304,7 +296,8 @@ def _faults(path: Path) -> Iterator[Fault]:
         return
     if raised:
         yield Fault("exception", without_places(observed.detail), path.label)
-    elif path.caught:
+    elif path.caught and (not path.fails or observed.steps != path.reference_steps):
+        # What a handler catches of its own update is no fault, if training goes on as without AMP.
         yield Fault("exception", f"{without_places(path.caught[0])}, which the program catches", path.label)
     elif not path.stale and observed.steps != path.reference_steps:
         said = f"{observed.steps} steps are requested, {path.reference_steps} without AMP"

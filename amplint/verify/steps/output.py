@@ -278,5 +278,6 @@ def _half(judged: Judged) -> dict[str, Any]:
         found["unfollowed"],
         found["unseen_region"],
         found["differs"],
+        found["failing"],
     )  # which `paths` and `findings` say in words
     return found

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
-from amplint.verify.bench.bench import on_device, regions_with, reset, switched_off
+from amplint.verify.bench.bench import on_device, regions_with, reset, switched_off, without_accelerators
 from amplint.verify.bench.instrument import watched
 from amplint.verify.bench.recorder import Recorder, Spot
 from amplint.verify.bench.simulated_devices import simulated
 from amplint.verify.fixtures.proof import Observed, said, show
 from amplint.verify.interpreter import lookup
 from amplint.verify.interpreter.amp_calls import in_words
-from amplint.verify.interpreter.assumptions import Choices, explore
+from amplint.verify.interpreter.assumptions import CUDA, Choices, explore
 from amplint.verify.interpreter.interpreter import Interpreter
 from amplint.verify.interpreter.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.interpreter.world import INIT_SCALE, Knowledge, Stage
@@ -81,21 +81,53 @@ def run_step(
     """
     started = time.perf_counter()
     found = StepRuns()
-    conditions = ExitStack()
+    machine = _Machine(device, real=real)
     try:
-        if device != "cpu":
-            conditions.enter_context(on_device(device) if real else simulated(device, moves=False))
+        machine.enter()
         for cls in code.classes(step):
-            trial = _Trial(code, step, cls, device, found)
+            trial = _Trial(code, step, cls, machine, found)
             for _ in explore(
                 trial.path, lambda: [_hangs_on(code, each) for each in _unreached(code, step, found)], asked_for
             ):
                 pass
     finally:
-        conditions.close()
+        machine.leave()
         reset()
     found.seconds = time.perf_counter() - started
     return found
+
+
+class _Machine:
+    """What a step is run on: a `device`, simulated where it isn't `real` or the CPU."""
+
+    def __init__(self, device: str, *, real: bool) -> None:
+        self.device = device
+        self._real = real
+        self._conditions = ExitStack()
+
+    def enter(self) -> None:
+        """Run what follows on the device."""
+        if self.device != "cpu":
+            self._conditions.enter_context(
+                on_device(self.device) if self._real else simulated(self.device, moves=False)
+            )
+
+    def leave(self) -> None:
+        """Be without it again."""
+        self._conditions.close()
+
+    @contextmanager
+    def for_run(self, choices: Choices) -> Iterator[str]:
+        """The device of a run: another one, where it assumes that this one is not there."""
+        if choices.wanted.get(CUDA) is not False:
+            yield self.device
+            return
+        self.leave()
+        try:
+            with without_accelerators():
+                yield "cpu"
+        finally:
+            self.enter()
 
 
 class _Pair(NamedTuple):
@@ -114,11 +146,11 @@ class _Pair(NamedTuple):
 
 
 class _Trial:
-    def __init__(self, code: Code, step: Step, cls: ir.Class | None, device: str, found: StepRuns) -> None:
+    def __init__(self, code: Code, step: Step, cls: ir.Class | None, machine: _Machine, found: StepRuns) -> None:
         self._code = code
         self._step = step
         self._class = cls
-        self._device = device
+        self._machine = machine
         self._found = found
         self._knowledge = Knowledge()
         self._switched: list[Any] = []  # what the last reference's regions and scalers would have been
@@ -204,7 +236,7 @@ class _Trial:
     def _compared(self, choices: Choices, pair: _Pair) -> Path:
         """What the program's run shows beside that of the reference."""
         right, reference, run, observed, _ = pair
-        path = Path(choices.path(), observed)
+        path = Path(choices.path(), observed, choices.sayings)
         if right.record.ended is not None and (error := right.record.ended.error) is not None:
             path.reference_end = said(error)
             if isinstance(error, NoneUsedError):
@@ -215,6 +247,7 @@ class _Trial:
         if _skips_all(pair) and all(map(math.isfinite, reference.observed.losses)):
             path.never = not any(map(math.isfinite, observed.losses))
         path.caught = [each for each in dict.fromkeys(run.record.caught) if each not in right.record.caught]
+        path.fails = run.record.fails
         path.reference_steps = reference.observed.steps
         path.stale = self._knowledge.stale
         path.of_amp = run.record.ended is not None and run.record.ended.of_amp
@@ -295,6 +328,8 @@ class _Trial:
         if run.record.ended is not None and run.record.ended.error is not None:
             observed.end, observed.detail = "exception", f"{run.record.ended.where}: {said(run.record.ended.error)}"
         observed.warnings = list(dict.fromkeys(map(in_words, caught)))
+        if choices.wanted.get(CUDA) is False:  # a step that is made for it may say so
+            observed.warnings = [each for each in observed.warnings if "CUDA is not available" not in each]
         return run, observed
 
     def _once(
@@ -303,10 +338,11 @@ class _Trial:
         reset()
         self._found.runs += 1
         with ExitStack() as conditions:
+            device = conditions.enter_context(self._machine.for_run(choices))
             if off:
                 self._switched = conditions.enter_context(switched_off())
             conditions.enter_context(watched(recorder, _is_programs))
-            stage = Stage(self._knowledge, self._device, off=off)
+            stage = Stage(self._knowledge, device, off=off)
             recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected or not self._protects
             stage.adding = recorder.gradient_added
             run = Interpreter(self._step, self._code, stage, choices, self._class)

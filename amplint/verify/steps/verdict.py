@@ -17,6 +17,9 @@ _DEPRECATED = "only a deprecation warning is left: what was compared is right"
 _RAISES = re.compile(r"raises (AttributeError|NameError|UnboundLocalError)")
 _RAISED = re.compile(r"line (\d+): ")
 _WITH_LINES = {"exception", WARNING}
+_FAILING = (
+    "the fix repairs its fault; what is left shows only where a call runs out of memory, which the program catches"
+)
 REPORT = "please report it: https://github.com/amplint/amplint/issues"
 
 
@@ -69,6 +72,8 @@ def decide(
         if before.state == RIGHT:
             return Verdict(CLEAN, after.unseen)
         return Verdict(CONFIRMED, "; ".join(filter(None, (_only_warned(before), after.unseen))))
+    if after.failing and before.state == WRONG and not before.failing:
+        return Verdict(MISBEHAVES, _FAILING)
     explained = shown_by(left)
     if new := _new(before, after, explained):
         return Verdict(REFUTED, f"the fix introduces a new fault: {new}; {REPORT}")

@@ -243,3 +243,36 @@ def train(loader, model, use_amp):
 )
 def test_whether_a_scaler_is_on_is_no_guess(asked: str, codes: list[str]) -> None:
     assert [each for each in said(IN_A_HELPER.format(asked=asked)) if each == "AMP418"] == codes
+
+
+_OPTIONAL = """
+import torch
+
+
+def train(model, loader, optimizer, n, use_amp):
+    scaler = torch.amp.GradScaler("cpu") if use_amp else None
+    for step, x in enumerate(loader, 1):
+        if {flag}:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = model(x).mean() / n
+            scaler.scale(loss).backward()
+            {after}
+        else:
+            loss = model(x).mean() / n
+            loss.backward()
+        if step % n == 0 or step == len(loader):
+            if {flag}:
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("flag", ["scaler", "scaler is not None", "use_amp"])
+def test_paths_without_the_scaler_are_no_other_outcome(flag: str) -> None:
+    """That a run without a scaler has gradients where it steps tells nothing of a run with one, which clears them."""
+    assert said(_OPTIONAL.format(flag=flag, after="optimizer.zero_grad()")) == ["AMP407"]
+    assert said(_OPTIONAL.format(flag=flag, after="pass")) == []
+    assert said(_OPTIONAL.format(flag=flag, after="if step % n == 1: optimizer.zero_grad()")) == []
