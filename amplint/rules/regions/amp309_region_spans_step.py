@@ -136,8 +136,8 @@ def _message(*, off: bool, compiled: bool) -> str:
     unless = " (unless the model is compiled)" if compiled else ""
     if off:
         return (
-            "this disabled region spans several iterations, so autocast keeps the weights cached by the regions inside: "
-            f"each forward uses the weights from before the first step{unless}; remove this region, or "
+            "this disabled region spans several iterations, so autocast keeps the weights cached by the regions "
+            f"inside: each forward uses the weights from before the first step{unless}; remove this region, or "
             "pass `cache_enabled=False`"
         )
     return (
