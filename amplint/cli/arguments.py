@@ -29,8 +29,16 @@ COMMANDS = {
     "server": "start the language server for an editor",
     "completion": "print a script that completes arguments in bash, zsh or fish",
 }
-# What a command may be taken to be called: the part of amplint that it is.
-MEANT = {"doctor": "run"}
+# What a command may be taken to be called, and what it is in amplint: a command, or options of `check`.
+MEANT = {
+    "baseline": "amplint --baseline FILE --write-baseline",
+    "doctor": "amplint run",
+    "fix": "amplint --fix",
+    "lint": "amplint check",
+    "noqa": "amplint --add-noqa",
+    "version": "amplint --version",
+    "watch": "amplint --watch",
+}
 _UNKNOWN = "unrecognized arguments: "
 
 
@@ -93,7 +101,9 @@ def check_parser() -> Parser:
         f"commands (`amplint COMMAND --help` says more):\n{commands}",
         usage="amplint [check] [options] [path ...]\n       amplint COMMAND ...",
         epilog="Exit codes: 0 no findings (with --fix: none are left; with --diff: nothing to fix);\n"
-        "1 findings; 2 an error.",
+        "1 findings; 2 amplint failed (a wrong option, a file that can't be read).\n\n"
+        "A finding marked `likely` may be excused by code that amplint can't see. More terms:\n"
+        "amplint rule --glossary",
         examples=_EXAMPLES,
     )
     add = parser.add_argument
@@ -112,12 +122,15 @@ def check_parser() -> Parser:
         "--add-noqa",
         nargs="?",
         metavar="=REASON",
-        help="write a `# noqa` comment into each line with findings; with --diff, only show the comments",
+        help="write a comment such as `# noqa: AMP401` into each line with findings; with --diff, only show the "
+        "comments",
     )
     old.add_argument("--baseline", metavar="FILE", help="don't report or fix the findings recorded in FILE")
     old.add_argument("--no-baseline", action="store_true", help="report the findings of the configured baseline, too")
     old.add_argument(
-        "--write-baseline", action="store_true", help="record the current findings in the file of the baseline"
+        "--write-baseline",
+        action="store_true",
+        help="record the current findings in the FILE of --baseline, or of the configuration's key `baseline`",
     )
     settings = add_settings(parser)
     settings.add_argument(

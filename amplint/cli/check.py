@@ -98,7 +98,7 @@ def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], b
 def _options(arguments: list[str]) -> argparse.Namespace:
     """The options, those that follow from others among them."""
     parser = check_parser()
-    _check_commands(parser, arguments[:1])  # its `--help` isn't that of `check`
+    _check_commands(parser, arguments[:1], helps=len(arguments) == 1 or not {"-h", "--help"}.isdisjoint(arguments))
     # What comes after it is a path, and not a reason.
     options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
     _check_paths(parser, options)
@@ -131,19 +131,23 @@ def _check_paths(parser: argparse.ArgumentParser, options: argparse.Namespace) -
     options.stdin = options.paths == ["-"]
 
 
-def _check_commands(parser: argparse.ArgumentParser, paths: Sequence[str]) -> None:
-    """See that no path that isn't there was meant for a command."""
+def _check_commands(parser: argparse.ArgumentParser, paths: Sequence[str], *, helps: bool = False) -> None:
+    """See that no path that isn't there was meant for a command; `helps`: nothing but a command can be meant."""
     for path in paths:
-        if path.isalpha() and not os.path.lexists(path) and (why := _command(path, paths)):
-            parser.error(f"{path}: no such file or directory; {why}")
+        if path.isalpha() and not os.path.lexists(path) and (why := _command(path, paths, helps=helps)):
+            what = "command, file" if path == paths[0] and path not in COMMANDS else "file"
+            parser.error(f"{path}: no such {what} or directory; {why}")
 
 
-def _command(path: str, paths: Sequence[str]) -> str:
+def _command(path: str, paths: Sequence[str], *, helps: bool) -> str:
     """What to say of a path that may have been meant for a command."""
     if path in COMMANDS:
         return f"a command comes first: `amplint {path} ...`"
-    near = MEANT.get(path) or nearest(path, [*COMMANDS], 0.7) if path == paths[0] else None
-    return f"did you mean `amplint {near}`?" if near else ""
+    if path != paths[0]:
+        return ""
+    near = nearest(path, [*COMMANDS], 0.7)
+    meant = MEANT.get(path) or (f"amplint {near}" if near else None)
+    return f"did you mean `{meant}`?" if meant else "`amplint --help` lists the commands" if helps else ""
 
 
 def _check_watch(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

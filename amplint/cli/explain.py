@@ -33,7 +33,12 @@ def make_parser() -> Parser:
     """The options of the command."""
     parser = Parser("amplint explain", _DESCRIPTION, epilog=_EPILOG, examples=_EXAMPLES)
     add = parser.add_argument
-    add("text", nargs="*", metavar="TEXT", help="the message, a file, or - for standard input [default: -]")
+    add(
+        "text",
+        nargs="*",
+        metavar="TEXT",
+        help="the message, the name of a file with it, or - for standard input [default: -]",
+    )
     add("--all", action="store_true", help="print each cause in full, where a message has many")
     add("--list", action="store_true", help="print all messages that amplint knows")
     add("--guide", action="store_true", help='print the guide "My loss is NaN under AMP"')

@@ -96,7 +96,7 @@ def make_parser() -> Parser:
     add(
         "--careful",
         action="store_true",
-        help="slower: in every step, and not only in some, check the operations that compute the loss",
+        help="slower: check the operations that compute the loss in every step",
     )
     add(
         "--no-replay",

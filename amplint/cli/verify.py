@@ -43,9 +43,10 @@ enabled=False). Verdicts:
 
   confirmed         wrong before the fixes, right after them
   clean             right as it is
-  misbehaves        wrong; no fix that was tried corrects it, or only a part of it
-                    (unsafe fixes are tried only with --unsafe-fixes)
-  refuted           a fix doesn't correct its fault, or adds another: a bug in amplint
+  misbehaves        wrong, also after the fixes: there is no fix for all of it, or none that
+                    was tried (unsafe fixes are tried only with --unsafe-fixes)
+  refuted           the very fault that a fix is for remains after it, or the fix adds
+                    another: a bug in amplint, please report it
   not checkable     could not be checked; the reason is printed
   no training step  a function that has AMP and trains nothing, such as evaluation
 

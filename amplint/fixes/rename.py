@@ -140,7 +140,7 @@ class Renames:
         if older is not None:
             rewrite = Rewrite(
                 f"{self.module.line(older)} supports releases of torch that lack `{legacy.module}.{legacy.name}`; "
-                "choose the name by the same test here"
+                "choose the name by the same test, by hand"
             )
         if is_class_test(self.module, value) and modern:
             rewrite = Rewrite("the file also uses the new class, so this test may be meant for the old class only")

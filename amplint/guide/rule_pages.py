@@ -273,11 +273,16 @@ def _uncapitalized(text: str) -> str:
 
 def _wordings(message: Message, chosen: tuple[str, ...]) -> str:
     says = [each for each in message.says if not chosen or any(word in each.text for word in chosen)]
-    texts = list(dict.fromkeys(f"`{plain(each.text).replace('`', '')}`" for each in says))
+    texts = list(dict.fromkeys(_as_code(plain(each.text)) for each in says))
     texts = [each for each in texts if not each.startswith("`..._...")] or texts  # a name that says nothing
     if texts[_WORDINGS:]:
         texts = [*texts[: _WORDINGS - 1], "other texts like these"]
     return " or ".join([", ".join(texts[:-1]), texts[-1]]) if texts[1:] else texts[0]
+
+
+def _as_code(text: str) -> str:
+    """A text as Markdown's code, with the backticks that it has."""
+    return f"`{text}`" if "`" not in text else f"`` {text} ``"
 
 
 def in_a_run(rule: Rule, verify: str = "`amplint verify`") -> str:

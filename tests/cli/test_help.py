@@ -76,11 +76,17 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["chekc"], "chekc: no such file or directory; did you mean `amplint check`?"),
+            (["chekc"], "chekc: no such command, file or directory; did you mean `amplint check`?"),
             (["--quiet", "rule"], "rule: no such file or directory; a command comes first: `amplint rule ...`"),
-            (["doctor"], "doctor: no such file or directory; did you mean `amplint run`?"),
-            (["chekc", "--help"], "chekc: no such file or directory; did you mean `amplint check`?"),
-            (["nothing"], "nothing: no such file or directory"),
+            (["doctor"], "doctor: no such command, file or directory; did you mean `amplint run`?"),
+            (["chekc", "--help"], "chekc: no such command, file or directory; did you mean `amplint check`?"),
+            (["nothing"], "nothing: no such command, file or directory; `amplint --help` lists the commands"),
+            (["nothing", "--help"], "nothing: no such command, file or directory; `amplint --help` lists the commands"),
+            (["nothing", "--fix"], "nothing: no such file or directory"),
+            (
+                ["baseline", "--help"],
+                "baseline: no such command, file or directory; did you mean `amplint --baseline FILE --write-",
+            ),
             (["--ignroe=AMP4"], "unknown option --ignroe; did you mean --ignore?"),
             (["--xyzzy"], "unknown option --xyzzy; `amplint --help` lists all"),
             (["config", "--selct", "AMP4"], "unknown option --selct; did you mean --select?"),

@@ -170,8 +170,13 @@ def test_an_f_string_is_shown_as_it_is_written() -> None:
     ("target", "dtype", "confidence", "said"),
     [
         ("2.3", "torch.bfloat16", "certain", "torch before 2.4 raises RuntimeError"),
-        ("2.6", "torch.float32", "certain", "with float32, the region then warns and is disabled"),
-        ("2.6", "torch.float16", "suspicion", "the region then stays enabled on a machine without CUDA"),
+        (
+            "2.6",
+            "torch.float32",
+            "certain",
+            "the region warns and is disabled, unless its dtype is float16 or bfloat16",
+        ),
+        ("2.6", "torch.float16", "suspicion", "on a machine without CUDA, the region is not disabled"),
         (None, "torch.float16", "likely", "torch before 2.4 raises RuntimeError"),
     ],
 )

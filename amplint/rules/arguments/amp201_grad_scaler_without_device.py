@@ -7,7 +7,8 @@ amplint reports nothing if the default, cuda, is right. cuda is right in each of
 
 - everything in the file is on cuda;
 - all autocast regions of the file are for cuda, or are enabled only on cuda (`enabled=device.type == "cuda"`);
-- all losses that the scaler scales come from such regions, or from regions that are bfloat16 on other devices;
+- each loss that the scaler scales comes from such a region, or from one that is float16 on cuda and bfloat16 on the
+  CPU;
 - the file has no losses and no regions, and all regions in the files that import it, or that it imports, are for cuda;
 - an assert or an `if` ends the program without CUDA before the scaler is created or used;
 - a call before the scaler raises without CUDA (`torch.cuda.set_device`, `torch.cuda.Event`, `.cuda()`).
@@ -21,7 +22,7 @@ amplint also reports nothing if:
 ## Why is this bad?
 The default device is cuda, on every machine. Without CUDA the scaler warns and disables itself. `scale()` then returns
 the loss unchanged, small float16 gradients become zero, and infinities reach the weights. In a test with a loss of
-about 1e-4, 3.7 % of the gradients became zero, and the update was off by 10 %.
+about 1e-4 (not one of the programs below), 3.7 % of the gradients became zero, and the update was off by 10 %.
 
 The finding is an error if a region can run in float16 on a device other than cuda: its dtype is float16, or float16 is
 the default on its device (xpu, mps). Otherwise the finding is a warning. For example, bfloat16 is the default on the
@@ -43,8 +44,8 @@ scaler = torch.amp.GradScaler(device.type)
 The fix writes a device type, never an index. Safe:
 
 - all regions of the file name the same device, and the fix writes that device;
-- all regions are float16 on cuda and bfloat16 on the CPU. The fix writes cuda, as a disabled scaler is right on the
-  CPU;
+- all regions of the file are float16 on cuda and bfloat16 on the CPU, but amplint can't see that each scaled loss comes
+  from one of them. The fix writes cuda, as a disabled scaler is right on the CPU;
 - the file shows no device, and the fix writes cuda because the configuration has `device = "cuda"`.
 
 Unsafe:
@@ -61,8 +62,8 @@ Unsafe:
 Without CUDA the test program's scaler disables itself with a warning, and its gradients underflow. After the fix, the
 gradients agree with the float32 reference within float16's rounding.
 
-To see the warning in your own training step, run `amplint verify --device cpu`. Without that option, code that names
-cuda is checked on cuda, where the scaler is right. Add `--unsafe-fixes` to check unsafe fixes too.
+`amplint verify` sees the warning only with `--device cpu`: without that option, code that names cuda is checked on
+cuda, where the scaler is right. Add `--unsafe-fixes` to check unsafe fixes too.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

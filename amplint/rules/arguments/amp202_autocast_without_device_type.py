@@ -4,10 +4,11 @@
 Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`:
 
 - called with no arguments or only keywords;
-- called with the first argument of `torch.cuda.amp.autocast` (`autocast(True)`, `autocast(torch.float16)`);
+- called with a bool or a dtype in place of the device, as `torch.cuda.amp.autocast` takes them (`autocast(True)`,
+  `autocast(torch.float16)`);
 - as a decorator without parentheses, and as `with torch.autocast:`.
 
-Also finds such calls if the name is imported from `torch.amp` in a `try`, and from `torch.cuda.amp` if that fails.
+Also finds such calls if a `try` imports the name from `torch.amp`, and its `except` from `torch.cuda.amp`.
 
 amplint reports nothing if the arguments are unpacked.
 

@@ -16,7 +16,7 @@ Otherwise the finding is a warning.
 amplint reports nothing:
 
 - if the device is chosen when the program runs;
-- if the region or the scaler is under an `if`, or another function moves tensors to the device under an `if`;
+- if the region or the scaler is under an `if`, or another function moves tensors to that device under an `if`;
 - if the file moves tensors to several accelerators, or to no device at all;
 - about disabled regions, and about a region for the CPU if the file also creates tensors on the CPU.
 

@@ -17,15 +17,15 @@ amplint follows variables and attributes as far as the file shows them. Two kind
 
 ## Why is this bad?
 `device_type` has to be a string such as "cuda". Other values raise when the region is created: a `torch.device`, a
-number or None raises ValueError, and a name such as "gpu" raises RuntimeError.
+number or None raises ValueError (before torch 2.4 RuntimeError), and a name such as "gpu" raises RuntimeError.
 
 What a string with an index does depends on the release of torch:
 
 | torch | with "cuda:0" | the finding |
 |---|---|---|
 | before 2.4 | RuntimeError | is an error, if the project's requirements allow such a release |
-| 2.4 and later, another dtype than float16 and bfloat16 | the region warns and is disabled | is a warning |
-| 2.4 and later, float16 or bfloat16 | the region stays enabled without CUDA | is a note, and a suspicion |
+| 2.4 and later, another dtype than float16 and bfloat16 | the region is disabled, with a warning | is a warning |
+| 2.4 and later, float16 or bfloat16 | the region is enabled even without CUDA | is a note, and a suspicion |
 
 If the project declares no release of torch, the code may run with an older one: the finding is a `likely` warning.
 
@@ -55,8 +55,9 @@ Unsafe:
 - `"cuda"` replaces the number of a CUDA device.
 
 ## Proof
-Before the fix the test programs raise or, with an index, enter a region that doesn't check for CUDA or is disabled.
-After the fix they run, with the region that the plain name of the device gives (disabled where CUDA is missing).
+Before the fix the test programs raise, or they enter a region for a device with an index. Such a region is disabled for
+float32, and enabled on a machine without CUDA. After the fix the programs run, and the region for "cuda" is the other
+way around.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -280,11 +281,11 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
     if not module.target.guarantees("2.4"):
         return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
     if full:
-        effect = "with float32, the region then warns and is disabled"
+        effect = "the region warns and is disabled, unless its dtype is float16 or bfloat16"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
         return "torch before 2.4 raises RuntimeError", Severity.WARNING, Confidence.LIKELY
-    effect = "the region then stays enabled on a machine without CUDA"
+    effect = "on a machine without CUDA, the region is not disabled"
     return effect, Severity.NOTE, Confidence.SUSPICION
 
 

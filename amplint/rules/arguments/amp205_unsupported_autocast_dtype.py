@@ -13,9 +13,9 @@ How serious a finding is:
 - If the dtype is a string, or always unsupported, the finding is an error.
 - If the region can also run on cuda, or a setting chooses float64 or another unsupported dtype, the finding is a
   warning.
-- If float32 is probably meant to disable the region, the finding is a note, and a suspicion: a setting or the device
-  chooses float32 among several dtypes, float32 is a fallback after half precision failed, a call passes float32 to a
-  function whose region also runs on cuda, or the device is a tensor's.
+- If float32 is probably meant to disable the region, the finding is a note, and a suspicion. That is so if a setting or
+  the device chooses float32 among several dtypes; if float32 is the fallback after half precision failed; if a call
+  passes float32 to a function whose region also runs on cuda; or if the region's device is that of a tensor.
 
 amplint reports nothing:
 

@@ -21,7 +21,7 @@ amplint reports nothing if:
 bfloat16 has the exponent range of float32, so small gradients don't become zero, and scaling changes nothing: in a
 test, 20 steps with and without a scaler gave the same parameters, bit by bit. The scaler still costs time in each step,
 as it checks all gradients and waits for the device. It also skips each step with an infinite or NaN gradient, without a
-word.
+message.
 
 ## Example
 ```python

@@ -130,6 +130,8 @@ rule = Rule(
     about_absence=True,
 )
 
+_TO_DO = "use a GradScaler or bfloat16"
+_LET_SCALE = "let the Accelerator scale the loss"
 _MANY = 16  # functions that lead to a backward
 # What scales a loss, or may, in small letters; and what each such text has: to look for these first is much quicker.
 _SCALED_BY = (
@@ -176,7 +178,7 @@ def _of_apex(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(scale),
             "with a loss scale of 1 the float16 loss is not scaled: small gradients become 0, and steps with infinite "
-            "gradients are not skipped",
+            "gradients are not skipped; use a dynamic loss scale",
             fix=Fix(Applicability.DISPLAY, 'Remove `loss_scale`, as the default is "dynamic"'),
             confidence=Confidence.LIKELY if by_hand else None,
         )
@@ -187,7 +189,7 @@ def _of_accelerators(module: Module) -> Iterator[Finding]:
     for each in accelerators(module).unscaled_backwards():
         found = trained_by(module, Event("backward", each.call, subject=each.call.args[0].value), each.call)
         own = [] if found.scaled else [entered for entered in found.entered if not entered.region.opaque]
-        finding = next(filter(None, (_judge(module, found, entered) for entered in own)), None)
+        finding = next(filter(None, (_judge(module, found, entered, _LET_SCALE) for entered in own)), None)
         if finding is None:
             continue
         name = module.on_one_line(each.accelerator)
@@ -316,7 +318,7 @@ def _of_sklearn(module: Module, call: ir.Call) -> Iterator[str]:
             yield ir.last_name(target)
 
 
-def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
+def _judge(module: Module, found: Trained, entered: Open, to_do: str = _TO_DO) -> Finding | None:
     unseen = not can_be_float16(module, entered.region)
     if unseen and not (is_float16_on_cuda(module, entered.region) and not _is_of_inputs(module, found, entered)):
         return None
@@ -333,7 +335,7 @@ def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     return rule.finding(
         module.span(backward),
         f"{under}{', ' if under else ''}the loss from the float16 region on {module.line(entered.region.call)} is not "
-        "scaled: small gradients become 0, and steps with infinite gradients are not skipped",
+        f"scaled: small gradients become 0, and steps with infinite gradients are not skipped; {to_do}",
         fix=Fix(Applicability.DISPLAY, _by_hand(module, entered.region)),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
         confidence=Confidence.SUSPICION
@@ -366,7 +368,7 @@ def _by_hand(module: Module, region: Region) -> str:
     scaler = scaler_for(module.target, text)
     if scaler is None:
         return f"Use bfloat16, or require torch>=2.3 and scale the loss: older releases have no GradScaler for {text}"
-    return f"Create a `{scaler}` once, and scale the loss, step and update with it; or use bfloat16"
+    return f"Create a `{scaler}` once, and scale the loss, step and update with it"
 
 
 def _deciding(module: Module, world: World, entered: Open) -> set[Term]:

@@ -19,14 +19,15 @@ A finding is an error, except in these cases:
 | only the device enables the scaler, or amplint can't see how the optimizer steps | is a `likely` warning |
 | the scaler is a parameter that is None, and no visible call passes a scaler | is a note, and a suspicion |
 | the scaler is an attribute of a parameter | is a note, and a suspicion |
-| the region has a flag of its own, and the scaler or its branch another condition | is a note, and a suspicion |
+| a flag enables the region, another condition the scaler, and the two may always agree | is a note, and a suspicion |
 | only a precision that the code never names is wrong, such as "tf32" | is a note, and a suspicion |
 
 amplint reports nothing:
 
 - about an enabled scaler with a float32 region, which is harmless;
-- if region and scaler depend on different flags that may be connected. Two options of one command line are independent;
-- about an older form of autocast, in an `except` whose `try` has the form with a device;
+- if the region and the scaler have different flags for AMP, which may be connected. Two options of one command line
+  are not connected;
+- about the older form of autocast in an `except`, if the `try` calls the form with a device;
 - about a region that contains only sums, norms and other arithmetic;
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false).
 
@@ -60,7 +61,7 @@ float32, slower and with more memory.
 
 There is no fix if:
 
-- the flag is not available at the other call, or depends on the dtype;
+- the flag is not available at the other call, or the scaler's flag depends on the dtype;
 - the scaler is created, or the loss is scaled, under a condition that the region doesn't have;
 - the region may run inside another region, of a caller, a decorator, or a framework (as Lightning with
   `precision="16-mixed"`): a disabled region would disable the outer region too.
@@ -153,6 +154,13 @@ _FULL = re.compile(r"(torch\.)?(fp|float|f)?32(-true)?|full|none|no|off|false|si
 _FLOAT16 = re.compile(r"(?<!b)(?<!bf)(?<!bfloat)16|half")
 
 _BOTH = "enable autocast and the scaler by the same condition"
+_NO_DTYPE = "amplint can't tell which dtype the region should have"
+_OTHER_DTYPE = "the scaler depends on the dtype; correct its `enabled` by hand"
+# What to do where there is no fix because the scaler depends on the dtype.
+_OF_DTYPE = {
+    _NO_DTYPE: "pass the dtype that the scaler depends on to the region",
+    _OTHER_DTYPE: "enable the scaler whenever the region is float16",
+}
 
 
 @rule.check
@@ -194,12 +202,13 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     if world is None:
         return None
     offered, withheld = _fix(module, entered.region, made)
+    to_do = _OF_DTYPE.get(withheld or "", _BOTH)
     together = _may_go_together(module, runs, on)
     device = device_of(module, entered.region)
     deciding = on if on != FALSE else region  # of a scaler that is always off there is nothing to ask
     asked = settings_of_run(module, on.facts() if on != FALSE else turning(world, region) - ON_CUDA.facts())
     what, line = said(module, world, deciding, asked, device), module.line(made[0])
-    off = f"disabled: small gradients become 0; {_BOTH}"
+    off = f"disabled: small gradients become 0; {to_do}"
     if likely(region, negated(on), known.present(scaler)) is None:
         off = f"None: {module.line(found.event.call)} raises AttributeError; always create the scaler, with `enabled=`"
     return rule.finding(
@@ -405,8 +414,7 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
             return None, "amplint can't tell whether to enable the scaler or to disable autocast"
         return None, "amplint can't tell whether to use the condition of autocast or that of the scaler"
     if call is region.call and _asks_for_dtype(module, source):
-        do = "pass that dtype to the region" if region.dtype is None else "enable the scaler if the region is float16"
-        return None, f"the scaler depends on the dtype; {do}"
+        return None, _NO_DTYPE if region.dtype is None else _OTHER_DTYPE
     if call is region.call and (outer := _may_be_inside(module, region)) is not None:
         return None, f"a disabled region would also disable {outer}; put the region under an `if` instead"
     text = spelled(module, source, call)

@@ -297,7 +297,7 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
     text = module.text(found.value) if found.value is not None else f"{torch}.bfloat16" if torch else None
     fix, withheld = (
         None,
-        ("add `import torch`, which the fix needs for `torch.bfloat16`, and run amplint again"),
+        ("the fix needs `import torch`, which this file lacks; add that import, and run amplint again"),
     )
     if text is not None and found.withheld is None:
         edit = add_last_argument(module, region.call, f"dtype={text}")

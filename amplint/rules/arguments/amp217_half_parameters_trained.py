@@ -16,7 +16,7 @@ default of an option.
 | float16, if an Accelerator prepares the optimizer: it may run under DeepSpeed | is a `likely` warning |
 | float16, if a function gets the model and its optimizer, and amplint sees no call of it | is a `likely` warning |
 | bfloat16 with Adam or a similar optimizer, and a learning rate of at most 3e-4 | is a `likely` warning |
-| the same with a rate of at most 1e-3, if a schedule lowers it | is a `likely` warning |
+| bfloat16 with such an optimizer, and a rate of at most 1e-3 that a schedule lowers | is a `likely` warning |
 | bfloat16 with a Trainer, and a learning rate of at most 1e-5, or 1e-4 with `bf16=True` | is a `likely` warning |
 | float16 with a Trainer that scales nothing | is a `likely` warning |
 | bfloat16 otherwise | is a warning, and a suspicion |
@@ -26,17 +26,17 @@ amplint reports nothing if:
 - the model, or a part of it, is cast back, or only single parameters are cast;
 - only a part of the model is trained (`model.head.parameters()`), and the file replaces that part;
 - the cast comes after the training, or the model is frozen;
-- the trained model comes from a function of another file, but for one that by its name only wraps it
+- the trained model comes from a function of another file, unless that function only wraps the model, judged by its name
   (`compile_model(model)`);
-- adapters of this model are trained (peft). If an option asks for them that is off by default, the finding is a
-  `likely` warning: else the half parameters are trained;
+- adapters of this model are trained (peft). If only an option that is off by default adds the adapters, the finding is
+  a `likely` warning: without the option, the half-precision parameters are trained;
 - DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 ## Why is this bad?
 - Small updates are rounded away: updates below about 0.05 % of the weight in float16, and below 0.4 % in bfloat16. In a
   test with Adam in bfloat16 (a small network, 200 steps), 3 % of the weights changed with a learning rate of 1e-5, 22 %
-  with 1e-4, and all with 1e-3. In a longer one (600 steps) 45 % of the updates at the end were lost with 3e-4, and 80 %
-  where a schedule had lowered 1e-3 to 1e-4; the loss was 12 % higher than in float32 in both.
+  with 1e-4, and all with 1e-3. In a longer test (600 steps) 45 % of the last updates were lost with 3e-4, and 80 % if a
+  schedule had lowered the rate from 1e-3 to 1e-4. In both cases the loss was 12 % higher than in float32.
 - In float16 the `eps` of Adam, 1e-8, becomes 0. If the square of a gradient is 0 too, Adam divides by 0, and the weight
   becomes NaN or infinite. In the same test in float16 all weights became NaN.
 - In float16 small gradients become 0, because no scaler scales the loss.

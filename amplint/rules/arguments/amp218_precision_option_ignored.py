@@ -3,31 +3,32 @@
 ## What it does
 Finds:
 
-1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged; or that is always on:
-   `action="store_true"` with `default=True`; or that disables autocast in training, while evaluation in the same file
-   always runs under autocast; or a `--no-amp` with `action="store_false"` that the code negates: it enables AMP;
-2. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
+1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged;
+2. such an option that is always on: `action="store_true"` with `default=True`;
+3. a `--no-amp` with `action="store_false"`, if the code reads `not args.no_amp`: giving the option turns AMP on;
+4. an option that disables autocast only in training: the evaluation in the same file always runs under autocast;
+5. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
    with `"amp"`, so `"bf16"` does the same as `"fp32"`;
-3. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`; and a
+6. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`; and a
    `torch.device` with a string (`device == "cuda"`), if AMP depends on it;
-4. two strings joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true, and `precision in ["bf16" or
+7. two strings joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true, and `precision in ["bf16" or
    "bfloat16"]` compares only with `"bf16"`;
-5. a condition for bfloat16 that selects `torch.float16`, or swapped dtypes (`torch.bfloat16 if fp16 else
+8. a condition for bfloat16 that selects `torch.float16`, or swapped dtypes (`torch.bfloat16 if fp16 else
    torch.float16`);
-6. a parameter such as `use_amp` that a training function, or the class of a trainer, never reads, while calls pass it;
-7. a field such as `use_amp` of a configuration (a dataclass, a class named `Config`), or a constant such as `USE_AMP`,
-   that no code of a training program reads;
-8. `accelerator.native_amp = amp`, which overrides the `mixed_precision` of an Accelerator, but not its scaler.
+9. a parameter such as `use_amp` that a training function, or the class of a trainer, never reads, while calls pass it;
+10. a field such as `use_amp` of a configuration (a dataclass, a class named `Config`), or a constant such as `USE_AMP`,
+    that no code of a training program reads;
+11. `accelerator.native_amp = amp`, which overrides the `mixed_precision` of an Accelerator, but not its scaler.
 
-Findings of cases 1, 2, 6 and 7 are only `likely`, except for options that are always on or negated. In cases 1, 2 and 7
-amplint reports nothing if:
+Findings of cases 1, 4, 5, 9 and 10 are only `likely`. amplint reports nothing:
 
-- another file of the program contains the name of the option. In case 1 that file may contain it in functions that the
-  program doesn't call;
-- the parsed arguments or the fields are passed as a whole to code that amplint can't see (`Trainer(**vars(args))`);
-- in case 2, the option is used in another way than in comparisons with strings.
+- in cases 1, 5 and 10, if another file of the program contains the name of the option or the field. In case 1,
+  functions that the program doesn't call don't count;
+- in cases 1 and 10, if the parsed arguments or the fields are passed as a whole to code that amplint can't see
+  (`Trainer(**vars(args))`);
+- in case 5, if the option is used in another way than in comparisons with strings.
 
-In case 6 amplint reports nothing about methods of derived classes, functions that are passed to other code, and
+In case 9 amplint reports nothing about methods of derived classes, functions that are passed to other code, and
 functions with decorators: something else may say which parameters they have.
 
 ## Why is this bad?
@@ -53,9 +54,9 @@ with torch.autocast("cuda", dtype=dtype, enabled=args.precision != "fp32"):
 ```
 
 ## Fix safety
-Unsafe, because the program then trains in another precision than before: the fix compares `device.type` with the
-string, in case 4 it lists both strings, and in case 5 it writes the dtype that the condition asks for. There is no fix
-in the other cases: amplint can't tell what an option or a comparison should do.
+Unsafe, because the program then trains in another precision than before: in case 6 the fix compares `device.type`
+with the string (there is none for dtypes), in case 7 it lists both strings, and in case 8 it writes the dtype that the
+condition asks for. There is no fix in the other cases: amplint can't tell what an option or a comparison should do.
 
 ## Proof
 The test programs are not executed (`shows=none`): the mistakes show only on a command line. A test of amplint evaluates
@@ -284,7 +285,7 @@ def _inverted(module: Module) -> Iterator[_Ignored]:
                 f'`{flag}` does the opposite: "store_false" makes `{attr}` false, and {module.line(reads[0])} negates '
                 'it; use `action="store_true"`'
             )
-            yield _Ignored(action, message, withheld="whoever starts the program may know it the other way around")
+            yield _Ignored(action, message, withheld="users may rely on what the option does now")
 
 
 def _is_passed_on(value: ir.Value, attr: str) -> bool:
@@ -382,7 +383,8 @@ def _never_true(module: Module) -> Iterator[_Ignored]:
             text = other.value if isinstance(other, ir.Constant) else None
             if isinstance(text, str) and names_half(text) and kinds(module, value) == {DTYPE}:
                 what = f'`{module.on_one_line(value)}` is a torch.dtype, which never equals the string "{text}"'
-                to_do = f"compare {_with_dtype(text)}the string that selects the dtype"
+                dtype = _with_dtype(module.on_one_line(value), text)
+                to_do = f'compare {dtype}the option that selects the dtype with "{text}"'
             elif (
                 not isinstance(value, ir.Constant)
                 and half_dtype(module, other) is not None
@@ -447,11 +449,11 @@ def _is_type_alone(test: ir.Compare) -> bool:
     return not any(isinstance(each, ir.Constant) and ":" in str(each.value) for each in ir.walk_values(test))
 
 
-def _with_dtype(text: str) -> str:
+def _with_dtype(value: str, text: str) -> str:
     """The dtype that a text names, as what a dtype is to be compared with instead; "" where it names none."""
     if "16" not in text and text.lower() != "half":
         return ""
-    return f"with `torch.{BFLOAT16 if text.lower().startswith('b') else FLOAT16}`, or "
+    return f"`{value}` with `torch.{BFLOAT16 if text.lower().startswith('b') else FLOAT16}`, or "
 
 
 def _joined(module: Module) -> Iterator[_Ignored]:

@@ -154,7 +154,7 @@ def _given(device: str, last: str) -> str:
 def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, str | None]:
     torch, device, last = module_name(module, "torch"), _VENDORS[name], name.rpartition(".")[2]
     if torch is None:
-        return None, "add `import torch`, which the fix needs, and run amplint again"
+        return None, "the fix needs `import torch`, which this file lacks; add that import, and run amplint again"
     call = value.parent if isinstance(value.parent, ir.Call) else None
     if last.startswith("custom"):
         given = f'device_type="{device}"'

@@ -98,8 +98,8 @@ There is no fix:
 ## Proof
 The test programs use a small replacement for accelerate, built on torch's own scaler and optimizers. In the wrong
 programs torch's clip sees 65,536 times the true norm, and second clips raise. In the corrected programs the clip sees
-the true norm. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. A class that
-gets its Accelerator from another file is not executed by itself (shows=none).
+the true norm. A manual run with accelerate 1.15 itself, with its scaler on the CPU, gave the same result. The test
+program whose class gets its Accelerator from another file is not executed (shows=none).
 
 ## References
 - [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)

@@ -7,7 +7,7 @@ region has left in float16. The constant may be a literal, a name, an attribute 
 
 Also finds a limit that should keep a half-precision tensor from 1, but is 1 in its dtype: `p.clamp(max=1 - 1e-4)`. In
 float16 that is each limit of more than 1 - 2.5e-4, in bfloat16 of more than 1 - 2e-3. It is reported if `log(1 - p)`,
-`acos` or `asin` of the clamped tensor follows in the same function, the latter two as `likely`.
+`acos` or `asin` of the clamped tensor follows in the same function: with `acos` and `asin` only as `likely`.
 
 amplint reports nothing:
 

@@ -279,7 +279,7 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
     if torch is None:
-        return None, "add `import torch`, which the fix needs, and run amplint again"
+        return None, "the fix needs `import torch`, which this file lacks; add that import, and run amplint again"
     if tensor is None or not _is_dotted(tensor):
         return None, "the tensor has no name; assign the tensor to a variable first"
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"

@@ -5,8 +5,8 @@ Finds a tensor computed in a region that is cast with `.float()`, `.to(torch.flo
 an autocast region, if it then goes into an operation that autocast computes in half precision: a matrix product,
 `einsum`, a convolution, a linear layer.
 
-The finding is only `likely` if the tensor may have been float32 before the cast, as what `F.normalize` returns on cuda,
-or comes from a model that amplint can't see. The product is computed in half precision in any case.
+The finding is only `likely` if the tensor may have been float32 before the cast: as the result of `F.normalize` on
+cuda, or of a model that amplint can't see. The product is computed in half precision in any case.
 
 If there is no fix, amplint reports only the first such operation of a function: one region serves all.
 
@@ -14,7 +14,7 @@ amplint reports nothing:
 
 - if another operation uses the cast tensor after the product, too (not `z.size(0)` or `z.device`);
 - if more than views of the tensor come between the cast and the operation;
-- if amplint can't see that the tensor is a floating one that was computed (a mask, an image);
+- if the tensor may be no result of floating-point arithmetic, such as a mask or an image;
 - in a part of the region with `enabled=False`;
 - if the cast is for softmax, a norm or a sum.
 
@@ -118,7 +118,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(seen.node),
             f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.autocast.low, reverse=True))} for "
-            f"{called(module, seen)}: the cast has no effect; {_to_do(module, seen)}",
+            f"{called(module, seen)}: the cast to float32 has no effect; {_to_do(module, seen)}",
             fix=fix,
             withheld=withheld,
             confidence=Confidence.LIKELY if made in likely else None,
@@ -191,7 +191,7 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         if module_name(module, "torch") is None:
-            return None, "add `import torch`, which the fix needs, and run amplint again"
+            return None, "the fix needs `import torch`, which this file lacks; add that import, and run amplint again"
         return None, "the project allows a torch without `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:

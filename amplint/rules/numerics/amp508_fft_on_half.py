@@ -15,7 +15,7 @@ amplint reports nothing:
 ## Why is this bad?
 On cuda, bfloat16 can't be transformed, and float16 only in sizes that are powers of two. Other sizes raise
 RuntimeError, often long after training began, at the first input of another size. Where a float16 transform runs, its
-results have 11 bits, and overflow above 65,504.
+results have 11 significant bits, and overflow above 65,504.
 
 ## Example
 ```python

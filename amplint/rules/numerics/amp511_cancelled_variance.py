@@ -51,7 +51,8 @@ with torch.autocast("cuda", enabled=False):
 
 ## Fix safety
 There is no fix: cast the tensors with `.float()`, and compute the means from them under `autocast(enabled=False)`.
-`.float()` alone changes nothing: a convolution in the region casts its inputs back.
+For a pooling, `.float()` is enough. For a convolution it changes nothing by itself, as autocast casts the inputs back.
+Under `enabled=False` the convolution's window has to be float32, too.
 
 ## Proof
 The test programs train with smooth images. The updates of the wrong programs differ from float32 by more than rounding,

@@ -8,8 +8,8 @@ Finds `vae.encode(...)` and `vae.decode(...)` of an `AutoencoderKL`, or of the `
   to a `UNet2DConditionModel`;
 - its weights are float16: it was loaded with `torch_dtype=torch.float16`, or cast by `.half()` or `.to(...)`.
 
-The first such call is reported for each VAE. If an option or a condition chooses float16, or the checkpoint, the
-finding is `likely`.
+The first such call is reported for each VAE. If an option or a condition chooses the dtype or the checkpoint,
+the finding is `likely`.
 
 amplint reports nothing if:
 
@@ -153,11 +153,11 @@ def _message(module: Module, vae: ir.Value, half: _Half, what: str) -> str:
     """What a finding says of a VAE, `what` being what it makes; with the condition, where there is room."""
     test = next(iter(half.chosen.leaf.tests), None) if half.chosen is not None else None
     condition = f" if `{module.on_one_line(test.value)}`" if test is not None and test.truth is True else ""
-    happens = f"the VAE overflows, and {what} become NaN; keep the VAE and its input in float32"
-    begins = f"`{module.on_one_line(vae)}`, the VAE of Stable Diffusion XL,"
+    happens = f"it overflows, and {what} become NaN; keep the VAE and its input in float32"
+    it = f"`{module.on_one_line(vae)}`, the VAE of Stable Diffusion XL,"
     with_condition, without = (
-        f"{begins} {said} by the call on {module.line(half.call)}: {happens}"
-        for said in (f"is float16{condition}", "is float16" if half.sure else "can be float16")
+        f"the call on {module.line(half.call)} {makes} {it} float16{when}: {happens}"
+        for makes, when in (("makes", condition), ("makes" if half.sure else "can make", ""))
     )
     return with_condition if condition and len(with_condition) <= _LONGEST else without
 

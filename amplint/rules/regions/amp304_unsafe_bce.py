@@ -131,7 +131,7 @@ _ASIDE = {
 }
 
 
-_FLOAT32 = "float32 inputs in a disabled region"
+_FLOAT32 = "pass float32 inputs under `autocast(enabled=False)`"
 
 
 @rule.check
@@ -150,7 +150,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, title, withheld = _fix(module, call, found)
         device = "/".join(sorted(_forbidding(module, found)))
         where = f"region on {module.line(found.entered)}"
-        if found.site is not None:
+        if found.site is not None and module.is_own(call):  # else the message begins with that call
             where = f"called on {module.line(found.site)} in the {where}"
         yield rule.finding(
             module.span(call),

@@ -250,8 +250,8 @@ def _finding(module: Module, function: _Function, found: Open, name: str) -> Fin
     fix, withheld = _fix(module, function)
     return rule.finding(
         module.layout.name(function.backward),
-        f"outside the region on {module.line(found.entered)}, `{function.cls.name}.backward` raises RuntimeError: the "
-        f"gradient is half precision, but `{name}` is float32; {_to_do(function)}",
+        f"`{function.cls.name}.backward` runs outside the region on {module.line(found.entered)}, and raises "
+        f"RuntimeError: the gradient is half precision, but `{name}` is float32; {_to_do(function)}",
         fix=fix,
         withheld=withheld,
     )
@@ -395,7 +395,7 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
     if torch is None:
-        return None, "add `import torch`, which the fix needs, and run amplint again"
+        return None, "the fix needs `import torch`, which this file lacks; add that import, and run amplint again"
     if device is None:
         return None, "the file doesn't show the device for `device_type`; add the decorators by hand"
     new = module.target.guarantees(_SINCE)

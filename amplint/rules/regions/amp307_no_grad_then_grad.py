@@ -132,9 +132,9 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"before torch {_MENDED}, this call gives `{name}` no gradients: it reuses the casts of the "
-                    f"weights that autocast cached on {module.line(first.call)}, without gradients; run this call "
-                    "in a region of its own",
+                    f"before torch {_MENDED}, this call gives `{name}` no gradients: autocast reuses the "
+                    f"half-precision weights that it cached on {module.line(first.call)}, where gradients were "
+                    "disabled; run this call in a region of its own",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -218,7 +218,7 @@ def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | N
         return None, "the call without gradients is part of a larger statement; write the two regions by hand"
     torch = module_name(module, "torch")
     if torch is None:
-        return None, "add `import torch`, which the fix needs, and run amplint again"
+        return None, "the fix needs `import torch`, which this file lacks; add that import, and run amplint again"
     edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()")
     if edit is None:
         return None, "the code without gradients is on one line with other code; write the two regions by hand"

@@ -136,12 +136,14 @@ def _message(*, off: bool, compiled: bool) -> str:
     unless = " (unless the model is compiled)" if compiled else ""
     if off:
         return (
-            "this disabled region spans several iterations, so autocast keeps the weights that the regions inside have "
-            f"cached: each forward uses the weights from before the first step{unless}; remove this region"
+            "this disabled region spans several iterations, so autocast keeps the weights cached by the regions "
+            f"inside: each forward uses the weights from before the first step{unless}; remove this region, or "
+            "pass `cache_enabled=False`"
         )
     return (
         "this autocast region spans several iterations: each forward uses the weights that autocast cached before the "
-        f"first step{unless}; use one region per iteration, around the forward and the loss"
+        f"first step{unless}; pass `cache_enabled=False`, or use one region per iteration, around the forward and the "
+        "loss"
     )
 
 
@@ -164,10 +166,13 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
         )
     edit = add_last_argument(module, region, "cache_enabled=False")
     made = region_of(module, region)
-    remain = "" if made is not None and is_false(made.enabled) else "AMP301 and AMP302 remain: "
+    is_off = made is not None and is_false(made.enabled)
+    remain = (
+        "the region stays disabled" if is_off else "AMP301 and AMP302 remain: backward and the step stay in the region"
+    )
     return Fix(
         Applicability.SAFE,
-        f"Pass `cache_enabled=False` ({remain}backward and the step stay in the region)",
+        f"Pass `cache_enabled=False` ({remain})",
         (edit,),
     ), None
 

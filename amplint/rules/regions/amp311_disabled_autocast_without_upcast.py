@@ -139,13 +139,17 @@ def _halves(seen: Seen) -> list[tuple[ir.Value, Kind]]:
 def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]], fix: Fix) -> Finding:
     value, kind = halves[0]
     fails = _fails(seen)
-    what = "gets a float32 operand too, and raises RuntimeError" if fails else f"runs in {dtype_of(kind)}"
+    product = called(module, seen)
+    others = f"the weights of {product} are" if seen.layer is not None else f"another operand of {product} is"
+    what = (
+        f", but {others} float32: the product raises RuntimeError" if fails else f": {product} runs in {dtype_of(kind)}"
+    )
     likely = "probably " if kind.likely_half else ""
     every = " and ".join(dict.fromkeys(shown(module, each) for each, _ in halves))
     return rule.finding(
         module.span(seen.node),
-        f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled: "
-        f"{called(module, seen)} {what}; call `.float()` on {every}",
+        f"{shown(module, value)} is {likely}still {dtype_of(kind)} where autocast is disabled{what}; "
+        f"call `.float()` on {every}",
         fix=fix,
         severity=Severity.ERROR if fails else Severity.WARNING,
     )

@@ -10,8 +10,8 @@ clips:
 Also finds these, even if amplint doesn't see the backward pass:
 
 - a function that clips and then calls `unscale_`;
-- a function that clips and then calls `scaler.step`, if the scaler never unscales, and stays in the file that creates
-  it and scales a loss with it;
+- a function that clips and then calls `scaler.step`, if the scaler never unscales, and only this file uses it: the
+  file creates the scaler and scales a loss with it;
 - hooks that clip, such as `p.register_hook(lambda grad: grad.clamp(-1, 1))`: a hook runs during the backward pass,
   before any `unscale_`. The file has to scale its losses, or the object that registers the hook has to keep a scaler.
   The finding is only *likely*.
@@ -74,7 +74,7 @@ There is no fix:
 - if the norm that the clip returns is divided by the scale later;
 - if the parameters are float16;
 - if some path skips `update()`, such as one that skips a step by hand: the next `unscale_` would raise;
-- if some path leaves between the computation of a norm and the clip that uses this norm.
+- if some path leaves the function between the computation of a norm and the clip that uses this norm.
 
 ## Proof
 The test programs are compared with a float32 reference step. Before the fix, the clip sees gradients that are larger by

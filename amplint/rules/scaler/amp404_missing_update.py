@@ -16,21 +16,22 @@ Also finds:
 - a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
   Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
 
-How certain a finding is depends on the condition under which `update()` is skipped. The message names the condition:
+How certain a finding in a loop is depends on the condition under which `update()` is skipped. The message names the
+condition:
 
-- *certain*: always, or with the default settings;
-- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
-- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
+- *certain*: always, with the default settings, or when something changes during training, such as a gradient norm;
+- *likely*: only with settings whose defaults amplint can't see;
+- *suspicion*: only with a setting that is not the default.
 
 There is one exception: if two optimizers share the scaler, and one of them steps less often only with a setting that is
-not the default, the finding is a warning instead of an error.
+not the default, the finding is a warning instead of a suspicion.
 
 amplint reports nothing:
 
 - if another function of the file calls `update()`, or a class in another file that inherits the class of this one,
   unless it does so in a method that overrides the one with the step;
 - if the scaler is passed to code that amplint can't see;
-- if `update()` depends only on a flag that stays the same in all iterations.
+- if the flag that decides about `update()` may also decide whether the scaler is enabled.
 
 ## Why is this bad?
 The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
@@ -71,8 +72,8 @@ There is no fix if `update()` exists and some path skips it.
 
 ## Proof
 The test programs run several iterations. Before the fix the second one raises; after the fix none does, and the SGD
-updates agree with a float32 reference step within float16's noise. In `check skips the update` nothing raises: before
-the fix, the scale at the end is higher, as it never falls.
+updates agree with a float32 reference step within float16's noise. In the program whose check skips both calls
+nothing raises: before the correction, the scale at the end is higher, as it never falls.
 
 ## References
 - [GradScaler.update](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.update)

@@ -12,6 +12,9 @@ How certain a finding is depends on the condition under which the code misbehave
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
 - *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
 
+If only the reported call is under a condition that changes during training, that condition doesn't count: sooner or
+later it is true.
+
 A finding about micro steps is only *likely* if accumulation is off by default.
 
 amplint reports nothing if the two calls are under different conditions, in different branches, or for different

@@ -23,6 +23,9 @@ How certain a finding is depends on the condition under which the code misbehave
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
 - *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
 
+If only the reported call is under a condition that changes during training, that condition doesn't count: sooner or
+later it is true.
+
 amplint reports nothing:
 
 - if another backward pass may run between `zero_grad()` and the step;

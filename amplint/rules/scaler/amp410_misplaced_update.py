@@ -16,8 +16,8 @@ for both: that optimizer needs a second scaler.
 
 The finding is a warning instead of an error:
 
-- if both optimizers step in each iteration by default;
-- if `update()` raises only where an `unscale_` is skipped that runs by default.
+- if two optimizers share the scaler, and by default both step in each iteration;
+- if `update()` raises only when an `unscale_` that runs by default is skipped.
 
 How certain the finding about an `update()` before a step is depends on the condition of that step. The message names
 the condition:
@@ -165,8 +165,9 @@ def _of_handler(module: Module, each: HandledUpdate) -> Finding:
     withheld = why_not_removed("the call", own_statement(each.call)) if edit is None else _BY_HAND
     return rule.finding(
         module.span(each.call),
-        f"this `update()` raises after an exception before {module.line(each.step)}: no step or `unscale_()` ran "
-        f"since the previous `update()`; {beside.to_do(module) if beside is not None else 'remove this call'}",
+        f"if an exception is raised before {module.line(each.step)}, this `update()` raises too: no step or "
+        "`unscale_()` ran since the previous `update()`; "
+        f"{beside.to_do(module) if beside is not None else 'remove this call'}",
         fix=offered,
         withheld=None if offered else withheld,
         confidence=Confidence.LIKELY,
@@ -311,7 +312,10 @@ def _said(each: Misuse, step: str) -> str:
         return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
         return f"this `update()` makes the scaler forget `unscale_()`: {step} divides the gradients a second time"
-    return f"this `update()` before {step} can change the scale, by which that step then divides older gradients"
+    return (
+        f"this `update()` can change the scale, but {step} uses gradients of the old scale, and divides them by the "
+        "new one"
+    )
 
 
 def _is_early(module: Module, update: int) -> bool:
@@ -433,8 +437,8 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
     if not steps:
         return (
             None,
-            f"a loop runs this line and the step on {module.line(step.call)} by turns; move `update()` after all steps "
-            "by hand",
+            f"the loop runs the step on {module.line(step.call)} again after this line; move `update()` after the last "
+            "step by hand",
         )
     clip = _clip_before_unscale(module, flow, scaler)
     if clip is not None:

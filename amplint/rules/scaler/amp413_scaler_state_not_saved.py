@@ -43,8 +43,8 @@ About other libraries:
 - accelerate: `save_state` and `load_state` are used, but don't include the program's own scaler;
 - apex: apex scales the loss, the optimizer's state is saved and loaded by hand, and `amp.state_dict()` is not used.
 
-If amplint sees no code that resumes from the checkpoint, the finding is a note, and a suspicion. This is so if no file
-that is connected with this file through imports loads this optimizer's state. Checkpoints of the best or the final
+If no file that is connected with this file through imports loads this optimizer's state, the finding is a note, and a
+suspicion: amplint sees no code that resumes from the checkpoint. Checkpoints of the best or the final
 model are then not reported at all.
 
 For all other findings, amplint has to see everything that happens to the scaler: this file must create the scaler, and

@@ -10,6 +10,9 @@ How certain a finding is depends on the condition under which the code misbehave
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
 - *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
 
+If only the reported call is under a condition that changes during training, that condition doesn't count: sooner or
+later it is true.
+
 amplint reports nothing:
 
 - if the scaler comes from elsewhere: it may have scaled before;

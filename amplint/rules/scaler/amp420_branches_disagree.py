@@ -26,7 +26,7 @@ Also finds, each as a *likely* finding:
 - a variable that only one of the branches (with or without autocast) sets, and that is read after them;
 - a branch with autocast that multiplies the loss by another constant, adds another term to the loss, or takes another
   number of values from the same call than the otherwise equal branch without autocast;
-- `torch.no_grad()` in only one of two branches, with and without autocast, of a function that evaluates.
+- in a function that evaluates: `torch.no_grad()` in only one of two branches, with and without autocast.
 
 There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`. A branch may consist of a call of
 a function of this file, or of the code after an `if` that ends with `return` or `continue`.

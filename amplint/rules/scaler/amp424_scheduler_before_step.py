@@ -148,5 +148,5 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
     at = line_end(module, last_offset(module, place))
     if not source.text[:at].endswith(("\n", "\r")):
         text = source.newline + text.rstrip("\r\n")
-    title = "Move the scheduler's step after the optimizer's (each step then uses a different learning rate)"
+    title = "Move the scheduler's step after the optimizer's (each step then has another learning rate than before)"
     return Fix(Applicability.UNSAFE, title, (gone, insert(at, text))), None

@@ -10,18 +10,18 @@ scaler never scales a loss:
 If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`), and its call passes none, the
 message names that call.
 
-A finding about a variable outside of functions is only *likely*: another file may import it. If no setting enables the
-scaler, and no function takes it, the finding is a note, and a suspicion: the line may be left over from code with AMP,
-and has no effect.
+A finding about a variable outside of functions is only *likely*: another file may import it. If the scaler depends on
+no option (it has no `enabled=`, and no condition decides on it), and no function takes a scaler, the finding is a note,
+and a suspicion: the line may be left over from code with AMP, and has no effect.
 
 amplint reports nothing:
 
-- if the file opens an autocast region, unless a function doesn't get the scaler or never reads it: AMP207 finds float16
-  regions without a scaler, and bfloat16 needs none;
+- if the file opens an autocast region: AMP207 finds float16 regions without a scaler, and bfloat16 needs none. Two
+  cases are reported all the same: a function takes a scaler and doesn't get it, or gets the scaler and never reads it;
 - if the file calls nothing that trains, judged by the words `backward`, `step`, `fit` and `train` in names;
 - about a scaler that is always disabled;
 - about attributes (`self.scaler`), which another file may use;
-- about a variable outside of functions, in a file that is neither a notebook nor has `if __name__ == "__main__":`.
+- about a variable outside of functions, unless the file is a notebook or has `if __name__ == "__main__":`.
 
 ## Why is this bad?
 A GradScaler does nothing by itself: mixed precision needs `scaler.scale(loss).backward()`, `scaler.step(optimizer)` and
@@ -131,12 +131,13 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
         called = module.on_one_line(ignoring[0].func)
         return (
             f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, and does "
-            "not scale the loss with it; scale the loss and step with the scaler in that function"
+            "not scale the loss with it; in that function, use an autocast region, scale the loss and step with the "
+            "scaler"
         )
     if leaving_out is None:
         return (
-            f"`{name.name}` is never used, and no loss is scaled; scale the loss and step with the scaler, or remove "
-            "the scaler"
+            f"`{name.name}` is never used, and no loss is scaled; use an autocast region, scale the loss and step with "
+            "the scaler, or remove the scaler"
         )
     called = module.on_one_line(leaving_out.func)
     return (

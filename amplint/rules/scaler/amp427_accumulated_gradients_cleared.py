@@ -116,10 +116,11 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     text = module.on_one_line(period)
     when = "" if isinstance(period, ir.Constant) else f"when `{text} > 1`, "
     offered, withheld = _fix(module, flow, step, clear)
+    to_do = "remove this call" if _cleared_after(flow, step, clear) else "clear the gradients after that step"
     return rule.finding(
         module.span(clear.call),
         f"{when}`{module.on_one_line(clear.call)}` clears the gradients on each micro step: the step on "
-        f"{module.line(step.call)} uses only those of the last micro step; clear the gradients after that step",
+        f"{module.line(step.call)} uses only those of the last micro step; {to_do}",
         fix=offered,
         withheld=withheld,
     )
@@ -158,6 +159,15 @@ def _text(module: Module, value: ir.Value | None) -> str:
     return module.on_one_line(value) if value is not None else ""
 
 
+def _cleared_after(flow: Flow, step: Event, clear: Event) -> bool:
+    """Whether another clear always follows the step."""
+    return any(
+        each.kind == "zero_grad" and each.optimizer == step.optimizer and dominates(step.call, each.call)
+        for each in flow.events
+        if each.call is not clear.call and loop_of(each.call) is loop_of(step.call)
+    )
+
+
 def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | None, str | None]:
     """The clear goes after the step and its update, unless one follows already."""
     statement, at = own_statement(clear.call), own_statement(step.call)
@@ -170,18 +180,14 @@ def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | N
         update = own_statement(event.call)
         if event.kind == "update" and update is not None and update.block is at.block and update.id > place.id:
             place = update
-    cleared = any(
-        each.kind == "zero_grad" and each.optimizer == step.optimizer and dominates(step.call, each.call)
-        for each in flow.events
-        if each.call is not clear.call and loop_of(each.call) is loop_of(step.call)
-    )
+    cleared = _cleared_after(flow, step, clear)
     gone = removed(module, statement)
     behind = None if cleared else line_behind(module, place, text_with_comment(module, statement))
     if gone is None or (behind is None and not cleared):
         return None, "a call is on one line with other code; move `zero_grad()` by hand"
     if not says_the_same(module, clear.call.func.base, clear.call, place):
         return None, f"`{module.text(clear.call.func.base)}` may be another optimizer at the step; move it by hand"
-    title = "Remove this `zero_grad()`" if behind is None else "Move `zero_grad()` after the step"
-    return Fix(
-        Applicability.UNSAFE, f"{title} (all micro steps then count)", (gone, *([behind] if behind else []))
-    ), None
+    title = "Move `zero_grad()` after the step (all micro steps then count)"
+    if behind is None:
+        title = "Remove this `zero_grad()`, as another one follows the step (all micro steps then count)"
+    return Fix(Applicability.UNSAFE, title, (gone, *([behind] if behind else []))), None

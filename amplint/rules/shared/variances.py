@@ -82,9 +82,8 @@ def said_of(module: Module, variance: Variance, dtype: str) -> str:
     line = module.line(variance.difference)
     where = f" on {line}" if line != module.line(variance.mean) else ""
     return (
-        f"the (co)variance{where} is the difference of this mean and another: in {dtype}, rounding errors can exceed "
-        "the (co)variance; call `.float()` on the inputs of both means, and compute both under "
-        "`autocast(enabled=False)`"
+        f"this call computes a mean for the (co)variance{where}, a difference of means: in {dtype}, rounding errors "
+        "can exceed the difference; compute both means under `autocast(enabled=False)`, with `.float()` on the inputs"
     )
 
 
