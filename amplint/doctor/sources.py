@@ -100,8 +100,11 @@ class Sources:
         return (written, "written") if written is not None else None
 
     def writers(self, model: nn.Module, name: str) -> list[Place]:
-        """The lines of the user's code that write to a parameter or buffer of a model, where these are a few."""
-        lines = _writers(_files(model.modules()), *name.split(".")[-2:])
+        """The lines of the user's code that write to a parameter or buffer of a model, or to a part of it; none where
+        they are more than a few.
+        """
+        names = name.split(".")[-2:]
+        lines = _writers(_files(model.modules()), *names) | _writers(_files(model.modules()), *names, "")
         return sorted(lines, key=lambda line: (line.path, line.line)) if len(lines) <= _FEW_LINES else []
 
 
@@ -426,7 +429,10 @@ def _only_writer(paths: Iterable[str], *names: str) -> Place | None:
 
 
 def _writers(paths: Iterable[str], *names: str) -> set[Place]:
-    """The lines that write to what ends in these names: `self.out.bias.copy_(...)`, `init.zeros_(x.bias)`."""
+    """The lines that write to what ends in these names: `self.out.bias.copy_(...)`, `init.zeros_(x.bias)`.
+
+    The name of an item is "", but that of a constant.
+    """
     lines = set()
     for path in paths:
         with suppress(SyntaxError):

@@ -99,3 +99,46 @@ def test_a_loss_that_is_read_after_its_step_is_one_problem(
     program.write_text(READ_LATER.format(read), "utf-8")
     (finding,) = watched(program, monkeypatch).findings
     assert (finding.step, finding.place and finding.place.line) == (3, 10)
+
+
+TWO_WRITERS = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(4, 3)
+        self.out = nn.Linear(3, 2)
+
+    def forward(self, words):
+        return self.out(self.table(words))
+
+
+model = Words()
+model.table.weight.data[:2] = torch.randn(2, 3)
+model.table.weight.data[2:] = torch.randn(0, 3).mean(0)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(3):
+    optimizer.zero_grad()
+    loss = model(torch.tensor([0, step])).mean()
+    loss.backward()
+    if step < 2:
+        optimizer.step()
+"""
+
+
+def test_of_several_lines_that_write_to_bad_weights_all_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(TWO_WRITERS, "utf-8")
+    first = watched(program, monkeypatch).findings[0]
+    assert first.cause is not None
+    assert (first.cause.value, first.place and first.place.line) == ("weights", 23)
+    (told,) = first.details
+    assert "train.py:18" in told
+    assert "train.py:19" in told
