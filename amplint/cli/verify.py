@@ -43,8 +43,8 @@ enabled=False). Verdicts:
 
   confirmed         wrong before the fixes, right after them
   clean             right as it is
-  misbehaves        wrong, also after the fixes: there is no fix for all of it, or none that
-                    was tried (unsafe fixes are tried only with --unsafe-fixes)
+  misbehaves        wrong, and still wrong after the fixes: amplint has no fix for some of it,
+                    or only an unsafe one (try --unsafe-fixes)
   refuted           the very fault that a fix is for remains after it, or the fix adds
                     another: a bug in amplint, please report it
   not checkable     could not be checked; the reason is printed

@@ -191,7 +191,7 @@ GROUPS = "for group in optimizer.param_groups:\n            group['lr'] = rate(x
 @pytest.mark.parametrize(
     ("rate", "schedule", "confidence", "said"),
     [
-        ("1e-4", "None", "likely", "with `lr=0.0001`, updates of weights above about 0.05 are rounded away"),
+        ("1e-4", "None", "likely", "updates of about `lr=0.0001` are rounded away in weights larger than about 0.05"),
         ("2e-4", "None", "likely", "with `lr=0.0002`, many updates are too small for bfloat16"),
         ("6e-4", "None", "suspicion", "updates below about 0.4 % of a weight"),
         ("6e-4", SCHEDULE, "likely", "once the schedule lowers `lr=0.0006`, many updates are too small for bfloat16"),

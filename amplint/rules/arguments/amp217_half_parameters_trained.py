@@ -195,10 +195,10 @@ def _of_lightning(module: Module) -> Iterator[Finding]:
         is_sure = each.precisions(module) == {precision}
         consequence, confidence, _ = _consequence(module, dtype, made, is_sure=is_sure)
         mixed = precision.replace("true", "mixed") if isinstance(precision, str) else ""
+        said = f'"{precision}"' if is_sure else f'the default, "{precision}",'
         yield rule.finding(
             module.span(each.precision),
-            f'"{precision}" makes the parameters {dtype}{"" if is_sure else " by default"}, without a copy in float32: '
-            f'{consequence}; use "{mixed}"',
+            f'{said} makes the parameters {dtype}, without a copy in float32: {consequence}; use "{mixed}"',
             severity=Severity.WARNING if dtype == "bfloat16" else None,
             confidence=confidence,
         )
@@ -387,7 +387,9 @@ def _sets_rate(statement: ir.Statement) -> bool:
 
 def _rounded_away(rate: float, name: str) -> str:
     """What a small learning rate does to the weights of a bfloat16 model, for a message."""
-    return f"with `{name}={rate:g}`, updates of weights above about {rate * _ROUNDED_AWAY:.1g} are rounded away"
+    return (
+        f"updates of about `{name}={rate:g}` are rounded away in weights larger than about {rate * _ROUNDED_AWAY:.1g}"
+    )
 
 
 def _rate(made: ir.Call) -> ir.Value | None:

@@ -18,15 +18,18 @@ Finds:
 9. a parameter such as `use_amp` that a training function, or the class of a trainer, never reads, while calls pass it;
 10. a field such as `use_amp` of a configuration (a dataclass, a class named `Config`), or a constant such as `USE_AMP`,
     that no code of a training program reads;
-11. `accelerator.native_amp = amp`, which overrides the `mixed_precision` of an Accelerator, but not its scaler.
+11. `accelerator.native_amp = amp`, which switches the autocast of an Accelerator off where `amp` is false, but not the
+    scaler that `mixed_precision="fp16"` creates.
 
 Findings of cases 1, 4, 5, 9 and 10 are only `likely`. amplint reports nothing:
 
-- in cases 1, 5 and 10, if another file of the program contains the name of the option or the field. In case 1,
-  functions that the program doesn't call don't count;
+- in cases 1, 5 and 10, if another file of the program contains the name of the option or the field;
 - in cases 1 and 10, if the parsed arguments or the fields are passed as a whole to code that amplint can't see
   (`Trainer(**vars(args))`);
 - in case 5, if the option is used in another way than in comparisons with strings.
+
+In case 1, a function that the program never calls doesn't use the option, even if it reads it: amplint reports the
+option.
 
 In case 9 amplint reports nothing about methods of derived classes, functions that are passed to other code, and
 functions with decorators: something else may say which parameters they have.
@@ -34,6 +37,9 @@ functions with decorators: something else may say which parameters they have.
 ## Why is this bad?
 Nothing raises. A run that should be in half precision trains in float32, slower and with more memory. A run that should
 be in bfloat16 trains in float16, without a scaler. Whoever compares two precisions may compare a run with itself.
+
+In case 11 the loss is still scaled, but the forward runs in float32, and `accelerator.clip_grad_norm_` doesn't unscale
+the gradients: it clips them while they are multiplied by the loss scale.
 
 ## Example
 ```python
@@ -48,7 +54,7 @@ with torch.autocast("cuda", enabled=use_amp):
 ```python
 parser.add_argument("--precision", choices=["fp32", "amp", "bf16"], default="amp")
 args = parser.parse_args()
-dtype = torch.bfloat16 if args.precision == "bf16" else torch.float16
+dtype = torch.bfloat16 if args.precision == "bf16" else torch.float16  # float16 needs a GradScaler
 with torch.autocast("cuda", dtype=dtype, enabled=args.precision != "fp32"):
     loss = criterion(model(batch), target)
 ```
@@ -59,8 +65,9 @@ with the string (there is none for dtypes), in case 7 it lists both strings, and
 condition asks for. There is no fix in the other cases: amplint can't tell what an option or a comparison should do.
 
 ## Proof
-The test programs are not executed (`shows=none`): the mistakes show only on a command line. A test of amplint evaluates
-the comparisons in Python.
+The test programs are not executed (`shows=none`): a program that trains in another precision than its option names
+shows no error by itself. For cases 6 and 7, a test of amplint evaluates such comparisons in Python: they give the wrong
+answer that the message states.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -149,7 +156,7 @@ rule = Rule(
         "_amp & torch.device",
         "native_amp",
     ),
-    not_shown="a run of a step parses no command line",
+    not_shown="a step in another precision than the option names is usually right by itself",
 )
 
 _CHOICE = "amplint can't tell what the choice should do"
@@ -436,12 +443,11 @@ def _overridden(module: Module) -> Iterator[_Ignored]:
             for each in given
         )
         if off:
-            what = module.on_one_line(target)
             said = (
-                f'`{what}` overrides `mixed_precision`: with "fp16", autocast and unscaling before a clip are off if '
-                f"`{module.on_one_line(value)}` is false, and the loss is still scaled; remove this line"
+                f'this line overrides `mixed_precision`: if `{module.on_one_line(value)}` is false, "fp16" scales the '
+                "loss without autocast, and clips see scaled gradients; remove this line, and set `mixed_precision`"
             )
-            yield _Ignored(target, said, withheld="amplint can't tell whether `mixed_precision` or this line is meant")
+            yield _Ignored(target, said, withheld="amplint can't tell which precision is meant")
 
 
 def _is_type_alone(test: ir.Compare) -> bool:

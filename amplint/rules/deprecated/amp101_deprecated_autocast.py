@@ -41,9 +41,10 @@ the file sets another dtype in one of these ways, the fix also passes the old de
 Such a fix is unsafe if the file has no `import torch`.
 
 The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
-none of them, and the finding says why. This is so if:
+none of them, and the finding says why. A use can't be rewritten if:
 
-- another place of the file tests whether torch has the new name, and the project doesn't declare a torch that has it;
+- the file itself tests whether torch has the new name, and the project declares no lowest torch: the file may support
+  older releases;
 - the name is passed to a function;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;

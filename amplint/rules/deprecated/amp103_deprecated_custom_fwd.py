@@ -7,7 +7,8 @@ amplint reports nothing if the project allows torch before 2.4, which has only t
 
 ## Why is this bad?
 Since torch 2.4 each use of an old decorator gives a `FutureWarning`, and torch will remove both. The old decorators
-follow only the autocast of CUDA: in a region for another device, `cast_inputs` does nothing.
+follow only the autocast of CUDA: in a region for another device, `cast_inputs` does nothing. Both new decorators need
+`device_type`.
 
 ## Example
 ```python
@@ -17,6 +18,11 @@ class Scale(torch.autograd.Function):
     @staticmethod
     @custom_fwd
     def forward(ctx, x, w):
+        ...
+
+    @staticmethod
+    @custom_bwd
+    def backward(ctx, grad):
         ...
 ```
 
@@ -29,15 +35,21 @@ class Scale(torch.autograd.Function):
     @custom_fwd(device_type="cuda")
     def forward(ctx, x, w):
         ...
+
+    @staticmethod
+    @custom_bwd(device_type="cuda")
+    def backward(ctx, grad):
+        ...
 ```
 
 ## Fix safety
 Safe: with `device_type="cuda"` the new decorators do what the old ones did.
 
 The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
-none of them, and the finding says why. This is so if:
+none of them, and the finding says why. A use can't be rewritten if:
 
-- another place of the file tests whether torch has the new name, and the project doesn't declare a torch that has it;
+- the file itself tests whether torch has the new name, and the project declares no lowest torch: the file may support
+  older releases;
 - the name is passed to a function;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;

@@ -34,9 +34,10 @@ if torch.is_autocast_enabled("cpu"):
 Safe: the device becomes the first argument.
 
 The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
-none of them, and the finding says why. This is so if:
+none of them, and the finding says why. A use can't be rewritten if:
 
-- another place of the file tests whether torch has the new name, and the project doesn't declare a torch that has it;
+- the file itself tests whether torch has the new name, and the project declares no lowest torch: the file may support
+  older releases;
 - the name is passed to a function;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;

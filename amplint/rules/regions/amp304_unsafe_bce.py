@@ -7,7 +7,8 @@ may be in the region itself, or in a function or `forward` of the project that t
 Also finds such calls in a step of a LightningModule, if the file creates a Trainer with mixed precision: the Trainer
 opens a region around the step.
 
-The finding is only *likely* if the loss runs only with an argument that is None or False by default.
+The finding is only *likely* if the loss runs under a condition on a parameter of its function, and not with that
+parameter's default: `if targets is not None:` with `targets=None`.
 
 amplint reports nothing:
 
@@ -19,8 +20,12 @@ amplint reports nothing:
 
 ## Why is this bad?
 The loss raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`,
-whatever the dtype of its inputs. The reason: a float16 sigmoid is exactly 1 for logits above about 8.3. For a target
-of 0 the loss would then be 100 instead of the logit.
+whatever the dtype of its inputs. The reason is the backward pass: the gradient of this loss with respect to the
+probabilities can be too large for float16. A cast of float16 probabilities to float32 doesn't help, as backward casts
+the gradient back to float16.
+
+Also, a float16 sigmoid is exactly 1 for logits above about 8.3. For a target of 0 the loss would then be 100 instead
+of the logit.
 
 ## Example
 ```python
@@ -35,7 +40,7 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-Unsafe.
+Unsafe, because the loss and its gradients change: they are no longer those of rounded probabilities.
 
 - If amplint sees the sigmoid, the fix removes it, and uses the loss that takes logits: the same loss, computed in a
   stable way.
@@ -43,7 +48,8 @@ Unsafe.
   sigmoid that ran in half precision has lost its small differences from 1.
 
 ## Proof
-The wrong programs raise under cuda and xpu, simulated on the CPU; the corrected programs train.
+The wrong programs raise; the corrected programs train. Most of them are for cuda, and run here as if for xpu, which is
+simulated on the CPU and raises the same error.
 
 ## References
 - [Prefer

@@ -1,4 +1,4 @@
-"""An autocast object is created but never entered.
+"""An autocast region, or a context that `and` joins to it, has no effect.
 
 ## What it does
 Finds:
@@ -6,28 +6,43 @@ Finds:
 - `torch.autocast(...)` as a statement of its own (a warning if the losses of the file come from other regions: the
   call does nothing and is not needed);
 - a local variable that holds an autocast object and that nothing reads (a warning);
-- `with a and torch.autocast(...)`, which enters only the last context;
+- `with a and torch.autocast(...)`, which enters only the last context: here `a` has no effect;
 - `@torch.autocast(...)` on a generator function: the region ends before the body runs.
 
 amplint reports nothing if the object is used in any other way: it may be entered elsewhere.
 
 ## Why is this bad?
-The object does nothing. Unless the forward is in another region, everything runs in float32 without a warning: training
-is as slow as without AMP. With `and`, it is the other context that is missing, for example `torch.no_grad()`.
+The region does nothing. Unless the forward is in another region, everything runs in float32 without a warning: training
+is as slow as without AMP. With `and`, the region is entered if it comes last, and the other context does nothing, for
+example `torch.no_grad()`.
 
 Put `with` around the forward and the loss only. Around whole epochs, autocast would keep the half-precision copies of
 the weights past their steps (AMP309).
+
+In a generator, use `with torch.autocast(...)` in the body, and put each `yield` after the `with`. At a `yield` inside
+it, the code that takes the value would run under autocast too.
 
 ## Example
 ```python
 with torch.no_grad() and torch.autocast("cuda"):
     outputs = model(inputs)
+
+@torch.autocast("cuda")
+def losses(model, loader):
+    for inputs, targets in loader:
+        yield criterion(model(inputs), targets)
 ```
 
 ## Use instead
 ```python
 with torch.no_grad(), torch.autocast("cuda"):
     outputs = model(inputs)
+
+def losses(model, loader):
+    for inputs, targets in loader:
+        with torch.autocast("cuda"):
+            loss = criterion(model(inputs), targets)
+        yield loss
 ```
 
 ## Fix safety
@@ -39,7 +54,9 @@ There is no fix for the others: amplint can't tell which code the region should 
 
 ## Proof
 The test programs list the regions that are entered and the dtype of the loss. In the wrong programs the region or the
-other context has no effect; in the corrected programs both have.
+other context has no effect; in the corrected programs both have. Two wrong programs raise: one calls `numpy()` on
+outputs that `torch.no_grad()` should have made without gradients, and one looks up the time of a
+`record_function("forward")` that was never entered.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -182,7 +199,7 @@ def _inside(module: Module, generator: ir.Function) -> str:
     own = next((each for each in within if each not in generator.decorators), None)
     if own is not None:
         return f": only the region on {module.line(own)} has an effect; remove the decorator"
-    return f"; use `with torch.autocast(...)` inside `{generator.name}`"
+    return f": autocast has no effect; use `with torch.autocast(...)` in `{generator.name}`, without a `yield` inside"
 
 
 def _is_region(module: Module, value: ir.Value) -> bool:

@@ -4,8 +4,12 @@
 Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same autocast region,
 a call of the same model with gradients. Calls may be in functions of the project that the region calls.
 
-amplint has to see that the model is trained: an optimizer over its parameters steps next, or it is the only model with
-a clip, `model.train()` or `model.zero_grad()`.
+amplint reports only models that it sees trained:
+
+- the next optimizer that steps after the second call has the model's parameters;
+- if amplint can't see which parameters this optimizer has: no other model is clipped, set to `train()`, or has its
+  gradients cleared by `model.zero_grad()`;
+- if no optimizer steps in this function: every optimizer of the file has the model's parameters.
 
 torch 2.11 fixed this: the rule reports only if the project declares a torch that may be older (see `target-torch`).
 
@@ -37,8 +41,11 @@ with torch.autocast("cuda"):
 ```
 
 ## Fix safety
-The fix inserts `torch.clear_autocast_cache()` after the part without gradients, which also helps inside an outer
-region. Unsafe: the other weights of the region are cast once more. Two regions, written by hand, have the same effect.
+The fix inserts `torch.clear_autocast_cache()` after the part without gradients. Unsafe: the other weights of the region
+are cast once more.
+
+Two regions, written by hand, have the same effect only if no outer region contains them: autocast clears its cache only
+when the outermost region ends.
 
 ## Proof
 The test programs are not executed (shows=none): the torch that `amplint verify` runs with may already be fixed. Run by

@@ -9,10 +9,12 @@ Also finds:
 
 - a function that steps with a scaler that is created outside of the function, if nothing in this file updates that
   scaler after the step. If the scaler is an argument, or an attribute that another class creates, the finding is only
-  *likely*, and amplint reports it only if no file that imports this file, and none that they import, calls `update()`;
+  *likely*. amplint then reports it only if neither the files that import this file nor the files they import call
+  `update()`;
 - `scaler.update` without parentheses, which calls nothing;
-- a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite, or
-  depending on what it computes after `unscale_()`, such as a norm (then the finding is only *likely*);
+- a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite;
+- such a method that returns before `update()` depending on what it computes after `unscale_()`, such as a norm. The
+  finding is only *likely*;
 - a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
   Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
 
@@ -23,20 +25,26 @@ condition:
 - *likely*: only with settings whose defaults amplint can't see;
 - *suspicion*: only with a setting that is not the default.
 
-There is one exception: if two optimizers share the scaler, and one of them steps less often only with a setting that is
-not the default, the finding is a warning instead of a suspicion.
+There is one exception: two optimizers share the scaler, and a setting that is not the default makes one of them step
+less often. The finding is then a warning instead of a suspicion.
 
 amplint reports nothing:
 
-- if another function of the file calls `update()`, or a class in another file that inherits the class of this one,
-  unless it does so in a method that overrides the one with the step;
+- if another function of the file calls `update()`;
+- if another file calls `update()` in a subclass of the class that steps. A method that overrides the one with the step
+  doesn't count;
 - if the scaler is passed to code that amplint can't see;
 - if the flag that decides about `update()` may also decide whether the scaler is enabled.
 
 ## Why is this bad?
-The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
-called on this optimizer since the last update()." A disabled scaler doesn't raise, so the error stays hidden until
-AMP is on.
+The second iteration raises RuntimeError:
+
+- with `step()` alone: "step() has already been called since the last update().";
+- with `unscale_()` and `step()`: "unscale_() is being called after step().";
+- if a condition skips `step()` after `unscale_()`: "unscale_() has already been called on this optimizer since the last
+  update()."
+
+A disabled scaler doesn't raise, so the error stays hidden until AMP is on.
 
 If a check of gradients skips both `step` and `update()`, nothing raises. But only `update()` lowers the scale: once
 gradients overflow at that scale, they may overflow in each further step, and the model stops learning.
@@ -68,7 +76,9 @@ Unsafe:
 - if amplint doesn't see every use: other code may already call `update()`;
 - if the function may be one of several that step in one iteration.
 
-There is no fix if `update()` exists and some path skips it.
+There is no fix if `update()` exists and some path skips it. A check of gradients that skips both calls is not needed:
+`scaler.step()` itself skips such a step, and `update()` then lowers the scale. To keep the check, call `unscale_()`
+before it, and `update()` in it: without `unscale_()`, `update()` raises "No inf checks were recorded prior to update."
 
 ## Proof
 The test programs run several iterations. Before the fix the second one raises; after the fix none does, and the SGD

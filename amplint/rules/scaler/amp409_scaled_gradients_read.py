@@ -239,7 +239,10 @@ def _message(module: Module, read: Misuse, withheld: str | None, *, change: bool
     elif change:
         do = f"change gradients only where the optimizer steps, after `{to_do.unscale}`"
     else:
-        do = f"read `grad / {to_do.scaler}.get_scale()` (`unscale_()` can run only once per `update()`)"
+        do = (
+            f"read `grad / {to_do.scaler}.get_scale()`, and don't unscale here: `unscale_()` can run only once per "
+            "`update()`"
+        )
     if withheld in FIRST and not to_do.waits:
         do = f"{FIRST[withheld]}, and {do}"
     return f"gradients are {what} while still multiplied by the loss scale{since}{effect}; {do}"

@@ -2,22 +2,24 @@
 
 ## What it does
 Finds `torch.amp.GradScaler(...)`, also under its older names, if the scaler steps the optimizer of a model that is
-wrapped in `FullyShardedDataParallel`. If amplint can't see which parameters the optimizer has, a function of the file
-has to get the model and the scaler, run the model and scale a loss.
+wrapped in `FullyShardedDataParallel`. If amplint can't see which parameters the optimizer has, it reports only if one
+function of the file receives both the model and the scaler, calls the model and scales a loss.
 
-The finding is only *likely* if just some of the possible sharding strategies shard the model.
+Without a `sharding_strategy`, the model is sharded (FULL_SHARD). The finding is only *likely* if just some of the
+possible sharding strategies shard the model.
 
 amplint reports nothing:
 
 - about `fully_shard` (FSDP2), with which the plain scaler is right;
-- about `ShardingStrategy.NO_SHARD`, and if amplint sees no strategy that shards;
+- about `ShardingStrategy.NO_SHARD`, and about a `sharding_strategy` whose value amplint can't see;
 - if no autocast region can be float16;
 - if one condition decides both whether the model is sharded and whether the scaler is used.
 
 ## Why is this bad?
-Each rank holds the gradients of its own shard, and a plain scaler checks only those for inf. If gradients overflow on
-one rank, this rank skips the step and halves its scale. The other ranks step and keep their scale. From then on the
-shards of the model are from different steps, and nothing raises. `ShardedGradScaler` checks the gradients of all ranks.
+Each rank holds the gradients of its own shard, and a plain scaler checks only those for inf and NaN. If gradients
+overflow on one rank, this rank skips the step and halves its scale. The other ranks step and keep their scale. From
+then on the shards of the model are from different steps, and nothing raises. `ShardedGradScaler` checks the gradients
+of all ranks.
 
 ## Example
 ```python

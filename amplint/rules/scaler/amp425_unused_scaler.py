@@ -141,8 +141,8 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
         )
     called = module.on_one_line(leaving_out.func)
     return (
-        f"`{name.name}` is never used: the call of `{called}` on {module.line(leaving_out)} passes no scaler; pass "
-        "the scaler"
+        f"`{name.name}` is never used: `{called}` takes a scaler, but the call on {module.line(leaving_out)} passes "
+        "none, and the loss is not scaled; pass the scaler"
     )
 
 

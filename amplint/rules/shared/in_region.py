@@ -237,7 +237,12 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
         return None, "the call is part of the `with` line itself; move the call after the `with` by hand"
     multiplying = module.once(multiplying_in_backward)
     if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
-        return None, f"outside the region, {module.line(multiplying)} may multiply tensors of two dtypes, and raise"
+        function, line = ir.function_of(multiplying), module.line(multiplying)
+        if function is not None and function.cls is not None and function.name == "backward":
+            where = f"without `custom_bwd`, {line} (in `{function.cls.name}.backward`)"
+        else:
+            where = f"{line}, which runs in the backward pass,"
+        return None, f"{where} may multiply tensors of two dtypes outside the region, and raise"
     doubt = _doubt(module, within)
     result = end_region(module, region, item, ending, safe=doubt is None)
     if isinstance(result, Refused):

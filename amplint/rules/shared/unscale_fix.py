@@ -175,7 +175,10 @@ class ClipFix:
         refusal = f"amplint can't move `{text}` before this line; move that call by hand"
         place = self._place_above(unscale, statement) if statement is not None else None
         if statement is not None and backward_between(module, self._flow, self._statement, statement):
-            return None, f"a backward pass runs between this line and `{text}` on {module.line(statement)}"
+            return (
+                None,
+                f"`{text}` on {module.line(statement)} can't move before this line: a backward pass runs between them",
+            )
         if statement is None or place is None:
             return None, refusal
         if self._reached.event.kind == "clip" and rescales_result(module, self._reached):

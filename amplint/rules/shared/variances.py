@@ -82,8 +82,8 @@ def said_of(module: Module, variance: Variance, dtype: str) -> str:
     line = module.line(variance.difference)
     where = f" on {line}" if line != module.line(variance.mean) else ""
     return (
-        f"this call computes a mean for the (co)variance{where}, a difference of means: in {dtype}, rounding errors "
-        "can exceed the difference; compute both means under `autocast(enabled=False)`, with `.float()` on the inputs"
+        f"this call computes a mean of the (co)variance `E[x*y] - E[x]*E[y]`{where}: in {dtype}, rounding errors of "
+        "the means can exceed it; compute both means under `autocast(enabled=False)`, with `.float()` on the inputs"
     )
 
 
