@@ -48,7 +48,7 @@ Unsafe, because the loss and its gradients change: they are no longer those of r
   sigmoid that ran in half precision has lost its small differences from 1.
 
 ## Proof
-The wrong programs raise; the corrected programs train. Most of them are for cuda, and run here as if for xpu, which is
+The wrong programs raise; the corrected programs train. Most of them are for cuda. They are run as if for xpu, which is
 simulated on the CPU and raises the same error.
 
 ## References

@@ -6,7 +6,7 @@ Finds:
 - `torch.autocast(...)` as a statement of its own (a warning if the losses of the file come from other regions: the
   call does nothing and is not needed);
 - a local variable that holds an autocast object and that nothing reads (a warning);
-- `with a and torch.autocast(...)`, which enters only the last context: here `a` has no effect;
+- `with a and torch.autocast(...)`, which enters only the last context: `a` has no effect;
 - `@torch.autocast(...)` on a generator function: the region ends before the body runs.
 
 amplint reports nothing if the object is used in any other way: it may be entered elsewhere.

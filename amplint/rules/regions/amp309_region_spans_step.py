@@ -141,9 +141,9 @@ def _message(*, off: bool, compiled: bool) -> str:
             "pass `cache_enabled=False`"
         )
     return (
-        "this autocast region spans several iterations: each forward uses the weights that autocast cached before the "
-        f"first step{unless}; pass `cache_enabled=False`, or better, use one region per iteration, around the forward "
-        "and the loss"
+        "this autocast region spans several iterations: each forward uses the weights cached before the first "
+        f"step{unless}; pass `cache_enabled=False`, or better, use one region per iteration, around the forward and the "
+        "loss"
     )
 
 
