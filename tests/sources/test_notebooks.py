@@ -440,13 +440,14 @@ def test_a_name_that_a_command_uses_is_not_changed(command: str) -> None:
         ("%time for p in [1]: scaler.unscale_(opt)", []),
         ("%lprun -f unscale scaler.unscale_(opt)", []),
         ("%memit -r 1 if x: scaler = made()", []),
-        ("%matplotlib inline", ["AMP401 2:6:5"]),
-        ("!echo scaler opt", ["AMP401 2:6:5"]),
+        ("%matplotlib inline", ["AMP401 2:7:5"]),
+        ("!echo scaler opt", ["AMP401 2:7:5"]),
     ],
 )
 def test_what_a_command_may_do_is_not_known(command: str, clipped: list[str]) -> None:
     loop = f"""\
 for x, y in loader:
+    opt.zero_grad()
     with torch.autocast("cuda"):
         loss = model(x)
     scaler.scale(loss).backward()
@@ -511,7 +512,7 @@ def test_cells_that_lose_all_their_lines() -> None:
 
 def test_what_is_added_at_the_border_of_cells_goes_to_the_right_one() -> None:
     """An `update()` behind the step that ends a cell is part of that cell."""
-    body = "scaler.scale(loss).backward()\nscaler.step(optimizer)"
+    body = "optimizer.zero_grad()\nscaler.scale(loss).backward()\nscaler.step(optimizer)"
     loop = "for x in y:\n    " + body.replace("\n", "\n    ")
     data = as_bytes([IMPORT], ["scaler = torch.amp.GradScaler('cuda')"], loop, ["print(1)"])
     assert sources(fixed(data))[2:] == [f"{loop}\n    scaler.update()", "print(1)"]
