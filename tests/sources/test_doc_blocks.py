@@ -149,7 +149,8 @@ def test_doctests() -> None:
 def test_doctests_that_would_lose_their_form_are_left() -> None:
     """The line behind the loop's last one would begin a statement."""
     made = ">>> scaler = torch.amp.GradScaler('cuda')"
-    loop = ">>> for loss in losses:\n...     scaler.scale(loss).backward()\n...     scaler.step(optimizer)"
+    loop = ">>> for loss in losses:\n...     optimizer.zero_grad()\n...     scaler.scale(loss).backward()\n"
+    loop += "...     scaler.step(optimizer)"
     text = f"```pycon\n{made}\n{loop}\nout\n>>> x = 1\n```\n"
     result = fix_bytes(text.encode(), "n.md", DOCS)
     assert [each.code for each in result.before.findings] == ["AMP404"]

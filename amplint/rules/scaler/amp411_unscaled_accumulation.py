@@ -110,6 +110,7 @@ rule = Rule(
     fixes=(),
     triggers=(".scale( & backward & step(", ".scale( & unscale_"),
     shown_by=("update", "gradient"),
+    about_absence=True,
 )
 
 _NEVER_CLEARED = "amplint sees no `zero_grad()`: once this code doesn't raise, the gradients of all iterations add up"
@@ -158,7 +159,7 @@ def _left_for_the_next_call(module: Module) -> Iterator[Finding]:
                     module.span(call),
                     "amplint sees nothing that clears the gradients after this step: the next call of "
                     f"`{function.name}` adds scaled gradients to unscaled ones; call `zero_grad()` after the step",
-                    withheld="amplint can't tell whether code out of sight clears the gradients",
+                    withheld="amplint can't tell whether other code clears the gradients",
                     confidence=Confidence.LIKELY,
                 )
 
