@@ -142,8 +142,8 @@ def _message(*, off: bool, compiled: bool) -> str:
         )
     return (
         "this autocast region spans several iterations: each forward uses the weights cached before the first "
-        f"step{unless}; pass `cache_enabled=False`, or better, use one region per iteration, around the forward and the "
-        "loss"
+        f"step{unless}; pass `cache_enabled=False`, or better, use one region per iteration, around the forward and "
+        "the loss"
     )
 
 
