@@ -419,7 +419,7 @@ def test_305_says_float32_where_no_region_is_round_the_loss_or_where_none_may_be
 def test_305_says_of_a_generator_with_a_region_of_its_own_that_the_decorator_does_nothing() -> None:
     text = "@torch.autocast('cuda')\ndef outputs(model, loader):\n    for each in loader:\n        BODY\n"
     own = text.replace("BODY", "with torch.autocast('cuda'):\n            out = model(each)\n        yield out")
-    for body, said in ((own, "remove the decorator"), (text.replace("BODY", "yield model(each)"), "inside `outputs`")):
+    for body, said in ((own, "remove the decorator"), (text.replace("BODY", "yield model(each)"), "in `outputs`")):
         (found,) = check(HEAD + body, settings=only("AMP305"))
         assert said in found.message
 
