@@ -36,7 +36,7 @@ def _holders(module: Module) -> set[str]:
 
 
 def _only_calls_it(known: Objects, call: ir.Call, is_scaler: Callable[[ir.Value], bool], depth: int = 4) -> bool:
-    """Whether a function of this file that is given a scaler does nothing with it but call its methods."""
+    """Whether a function of this file that is given a scaler only calls its methods, and tests whether there is one."""
     function = known.function(known.key(call.func) or "") if isinstance(call.func, ir.Name) else None
     if function is None or not depth or call.unpacks():
         return False
