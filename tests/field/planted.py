@@ -15,7 +15,7 @@ import io
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -131,13 +131,13 @@ def _clip_first(file: _File) -> Iterator[Planted]:
             if file.of_scaler(statement, "unscale_") and isinstance(after, ast.Expr) and _clips([after]):
                 moved = file.replaced(after, file.source(statement))
                 again = _File(moved)
-                old = next(each for each in ast.walk(again.tree) if _same(each, statement))
+                old = next(each for each in again.statements() if _is_at(each, statement))
                 text = again.replaced(old, file.source(after))
                 yield Planted("clip before unscale_", statement.lineno, _codes(401, 409), text)
 
 
-def _same(node: ast.AST, other: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and (node.lineno, node.col_offset) == (other.lineno, other.col_offset)
+def _is_at(statement: ast.stmt, other: ast.stmt) -> bool:
+    return (statement.lineno, statement.col_offset) == (other.lineno, other.col_offset)
 
 
 def _repeated(file: _File) -> Iterator[Planted]:
@@ -162,14 +162,27 @@ def _bypassed(file: _File) -> Iterator[Planted]:
             yield Planted("step past the scaler", statement.lineno, _codes(402, 404, 407, 410, 420, 421), text)
 
 
-def _unscaled(file: _File) -> Iterator[Planted]:
-    for call in _calls(file.tree):
+def _scaled_backwards(calls: Iterable[ast.Call]) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The calls that run a scaled backward, each with its call of `scale`."""
+    for call in calls:
         if _name(call) == "backward" and isinstance(call.func, ast.Attribute):
             scale = call.func.value
             if isinstance(scale, ast.Call) and _name(scale) == "scale" and len(scale.args) == 1:
-                loss = f"({file.source(scale.args[0])})"
-                codes = _codes(403, 407, 418, 420)
-                yield Planted("backward of the unscaled loss", call.lineno, codes, file.replaced(scale, loss))
+                yield call, scale
+
+
+def _scaled_statements(file: _File) -> Iterator[tuple[ast.stmt, ast.Call]]:
+    """The statements that are such a call, each with its call of `scale`."""
+    for statement in file.statements():
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            yield from ((statement, scale) for _, scale in _scaled_backwards([statement.value]))
+
+
+def _unscaled(file: _File) -> Iterator[Planted]:
+    for call, scale in _scaled_backwards(_calls(file.tree)):
+        loss = f"({file.source(scale.args[0])})"
+        codes = _codes(403, 407, 418, 420)
+        yield Planted("backward of the unscaled loss", call.lineno, codes, file.replaced(scale, loss))
 
 
 def _never_cleared(file: _File) -> Iterator[Planted]:
@@ -273,20 +286,6 @@ def _clip_last(file: _File) -> Iterator[Planted]:
                 )
 
 
-def _is_at(statement: ast.stmt, other: ast.stmt) -> bool:
-    return (statement.lineno, statement.col_offset) == (other.lineno, other.col_offset)
-
-
-def _scaled_backwards(file: _File) -> Iterator[tuple[ast.stmt, ast.Call]]:
-    """The statements that run a scaled backward, each with its call of `scale`."""
-    for statement in file.statements():
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and _name(call) == "backward" and isinstance(call.func, ast.Attribute):
-            scale = call.func.value
-            if isinstance(scale, ast.Call) and _name(scale) == "scale" and len(scale.args) == 1:
-                yield statement, scale
-
-
 def _cleared_too_early(file: _File) -> Iterator[Planted]:
     stepped = {
         ast.unparse(call.args[0])
@@ -294,13 +293,13 @@ def _cleared_too_early(file: _File) -> Iterator[Planted]:
         if (call := file.of_scaler(statement, "step")) and call.args
     }
     if len(stepped) == 1:
-        for statement, _ in _scaled_backwards(file):
+        for statement, _ in _scaled_statements(file):
             text = file.replaced(statement, f"{file.source(statement)}; {next(iter(stepped))}.zero_grad()")
             yield Planted("cleared before the step", statement.lineno, _codes(407, 411, 419, 420), text)
 
 
 def _thrown_away(file: _File) -> Iterator[Planted]:
-    for statement, scale in _scaled_backwards(file):
+    for statement, scale in _scaled_statements(file):
         loss, end = file.source(scale.args[0]), file.source(statement)[len(file.source(scale)) :]
         text = file.replaced(statement, f"{file.source(scale)}; ({loss}){end}")
         yield Planted("scaled loss thrown away", statement.lineno, _codes(403, 407, 417, 420), text)

@@ -74,6 +74,7 @@ from amplint.model.flow.violations import ViolationKind
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.key_parts import is_of_self
 from amplint.model.project.importers import surely_lack
 from amplint.model.project.link import is_idle
 from amplint.model.regions.training_regions import trained
@@ -149,7 +150,7 @@ def _left_for_the_next_call(module: Module) -> Iterator[Finding]:
             continue
         for step in reached_events(flow, "step"):
             call, optimizer = step.event.call, step.event.optimizer or ""
-            if call.id in done or loop_of(call) is not None or not optimizer.startswith("self"):
+            if call.id in done or loop_of(call) is not None or not is_of_self(optimizer):
                 continue
             if not _leaves_gradients(module, flow, optimizer) or _is_cleared_otherwise(module, flow, optimizer):
                 continue
