@@ -1,4 +1,4 @@
-"""A class of trainers whose steps a subclass writes anew: what one method does, objects of the other class never run."""
+"""A trainer whose step a subclass overrides: its objects never run the method of the base class."""
 
 from __future__ import annotations
 
