@@ -351,6 +351,8 @@ def with_out_of_sight(verdict: Verdict, last: Judged) -> Verdict:
     told = [verdict.reason, last.unseen_region, *last.not_run[:1]]
     if (others := len(last.not_run) - 1) > 0:
         told.append(f"nor {'is 1 other' if others == 1 else f'are {others} others'}")
+    if last.not_combined:
+        told.append(f"combinations of conditions and assumptions that were not run: {last.not_combined}")
     return Verdict(verdict.verdict, "; ".join(filter(None, told)))
 
 
