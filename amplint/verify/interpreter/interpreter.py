@@ -24,6 +24,7 @@ from amplint.verify.interpreter.standins import Closure, DeviceName, Frame, Rais
 from amplint.verify.interpreter.statements import Statements
 from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.program import Code, Step
+from amplint.verify.program.scalers_again import makes_in_calls
 
 T = TypeVar("T")
 
@@ -120,12 +121,16 @@ class Interpreter:
             self.stage.clear_used()
 
     def _calls_of(self, function: ir.Function) -> Iterator[int]:
-        """The calls of the step, from 0: of one that has a loop only one, or two where it leaves a step unfinished."""
+        """The calls of the step, from 0: of one that has a loop only one.
+
+        Two are made where it leaves a step unfinished, or makes a scaler in each.
+        """
         if not self._step.has_loop:
             yield from range(self._state.iterations)
             return
         yield 0
-        if self.record.leaves_steps(set()) and self._code.callers.may_repeat(function):
+        unfinished = self.record.leaves_steps(set()) and self._code.callers.may_repeat(function)
+        if unfinished or makes_in_calls(self._code, function):
             yield 1
 
     def _unknown_arguments(self, function: ir.Function, *, bound: bool) -> dict[str, Any]:

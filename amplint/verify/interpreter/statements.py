@@ -42,6 +42,7 @@ from amplint.verify.interpreter.tensor_calls import TensorCalls
 from amplint.verify.program.leaving import Left, decides_later, goes_on, is_caught, left
 from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import STEPS, Code
+from amplint.verify.program.scalers_again import makes_in
 
 _OF_AMP = re.compile(r"(?i)auto_?cast")
 _FEW = 4  # iterations of a loop without events
@@ -312,7 +313,7 @@ class Statements(Interpreter[Path]):
         before = self._state.record.scalers.known()
         try:
             for at, item in enumerate(items):
-                if at and count == 1 and counted and not self._state.record.leaves_steps(before):
+                if at and count == 1 and counted and not self._goes_on(loop, frame, before):
                     break
                 if counted:
                     self._state.record.busy = False
@@ -323,6 +324,10 @@ class Statements(Interpreter[Path]):
                 yield
         finally:
             self._loops -= around
+
+    def _goes_on(self, loop: ir.For, frame: Frame, before: set[int]) -> bool:
+        """Whether a loop over epochs has a second one: for what the first one leaves unfinished, or makes again."""
+        return self._state.record.leaves_steps(before) or makes_in(frame.code, loop)
 
     def _counting(self, target: ir.Value, items: tuple[Any, Any, Any], frame: Frame, *, once: bool) -> Any:
         """An item of a loop that goes on beyond the run, where a number in it begins as the run assumes.
