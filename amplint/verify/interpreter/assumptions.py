@@ -144,10 +144,10 @@ def explore(
     if wanted is not None:
         untried.combinations += _missing_combinations(known, done, tried)
     assuming = _Assuming(runs)
-    while (choices := assuming.next()) is not None:
-        run(choices)
-        yield choices
-        assuming.take_in(choices)
+    while (more := assuming.next()) is not None:
+        run(more)
+        yield more
+        assuming.take_in(more)
     assuming.tell(untried)
     for answers in asked_for:
         if not any(answers.items() <= each.answers.items() for each in runs):
@@ -237,13 +237,17 @@ class _Assuming:
         self._todo += [_Try(choices, each) for each in others if not each.changed.items() <= choices.answers.items()]
         for offer in choices.offers():
             answer = _answer(offer.question, offer.value)
-            if answer not in offered and answer not in self._had:
+            if (answer not in offered and answer not in self._had) or self._meets(self._at.offer, offer):
                 self._todo.append(_Try(choices, offer))
-            elif not (offer.alone or self._at.offer.alone) and self._at.offer.question != offer.question:
-                pair = frozenset((_answer(self._at.offer.question, self._at.offer.value), answer))
-                if pair not in self._asked:
-                    self._asked.add(pair)
-                    self._todo.append(_Try(choices, offer))
+
+    def _meets(self, one: Offer, other: Offer) -> bool:
+        """Whether two assumptions may be made together, and have not been asked to be."""
+        if one.alone or other.alone or one.question == other.question:
+            return False
+        pair = frozenset((_answer(one.question, one.value), _answer(other.question, other.value)))
+        is_new = pair not in self._asked
+        self._asked.add(pair)
+        return is_new
 
     def tell(self, untried: Untried) -> None:
         """Say what is left: of what no run has had each, else how many pairs."""

@@ -225,10 +225,7 @@ class Statements(Interpreter[Path]):
 
     def _chosen(self, statement: ir.If, value: Unknown, frame: Frame, *, matters: bool) -> bool:
         """Whether a test out of sight holds; `matters`: there are events in what it decides on."""
-        leaves = left(frame.code, statement.then)
-        last = statement.then.statements[-1]
-        if leaves is Left.PROGRAM and isinstance(last, ir.Raise) and self._is_caught_around(self._raised(last, frame)):
-            leaves = Left.LOOP
+        leaves = self._left(statement.then, frame)
         matters = matters or decides_later(frame.code, statement)
         if leaves is Left.PROGRAM and not matters:
             return False  # nothing comes behind it, with AMP or without
@@ -240,12 +237,19 @@ class Statements(Interpreter[Path]):
             return self._truth.of(value, matters=matters)
         if leaves is not None and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
-            again = isinstance(last, ir.Jump) and last.kind == "continue"
+            again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
             if not self._loops and _returns_from_helper(statement, frame):
                 if not _returns_truth(statement) or is_in_lazy(frame):
                     return False
             return self._is_between(value, again=again) and self._truth.of(value, matters=True)
         return self._truth.of(value, matters=matters)
+
+    def _left(self, block: ir.Block, frame: Frame) -> Left | None:
+        """What a suite leaves at its end: by what is caught around the call that is run, no more than that."""
+        leaves, last = left(frame.code, block), block.statements[-1]
+        if leaves is Left.PROGRAM and isinstance(last, ir.Raise) and self._is_caught_around(self._raised(last, frame)):
+            return Left.LOOP
+        return leaves
 
     def _is_between(self, value: Any, *, again: bool = False) -> bool:
         """Whether a test is asked between the events of an iteration; `again`: it leaves the rest of one."""

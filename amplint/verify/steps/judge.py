@@ -183,14 +183,17 @@ def _conditions(fault: Fault, told: list[tuple[Path, Fault]], paths: list[Path])
     needed = path.answers
     for question in reversed(path.answers):
         fewer = {each: answer for each, answer in needed.items() if each != question}
-        without = (fewer.items() <= each.items() and question not in each for each in shown.values())
-        if question in path.assuming and not any(without):
-            continue
-        if not any(fewer.items() <= each.items() for each in others):
+        is_needed = question in path.assuming and not _is_had(fewer, [*shown.values()], without=question)
+        if not is_needed and not _is_had(fewer, others):
             needed = fewer
     assumed = [] if fault.shows == WARNING else [f"{named} is {taken}" for named, taken in path.assumed.items()]
     beyond = fault.path.removeprefix(path.label).removeprefix(", ")
     return ", ".join(filter(None, [*assumed, said(needed, path.sayings), beyond]))
+
+
+def _is_had(answers: dict[str, Any], by: list[dict[str, Any]], *, without: str = "") -> bool:
+    """Whether one of some runs has these answers, and is asked nothing of another question."""
+    return any(answers.items() <= each.items() and without not in each for each in by)
 
 
 def _first_wrong(path: Path, parts: dict[str, tuple[int, int]]) -> str:
