@@ -12,7 +12,8 @@ amplint reports nothing if:
 
 - it can't see the regions, or the code doesn't show the dtype of a region;
 - only the device decides the dtype;
-- `enabled` is false for bfloat16, or is a flag that names float16 and doesn't open the bfloat16 regions as well;
+- `enabled` is false for bfloat16;
+- `enabled` is a flag that names float16 (`args.fp16`), and the bfloat16 regions don't depend on that flag;
 - an option asks for the scaler: by its name (`force_bf16_scaler`), or as a separate option that is off by default
   (`use_scaler`);
 - the branch for bfloat16 doesn't use the scaler.

@@ -368,7 +368,7 @@ def _by_hand(module: Module, region: Region) -> str:
     scaler = scaler_for(module.target, text)
     if scaler is None:
         return f"Use bfloat16, or require torch>=2.3 and scale the loss: older releases have no GradScaler for {text}"
-    return f"Create a `{scaler}` once, and scale the loss, step and update with it"
+    return f"Create a `{scaler}` once, and call its `scale`, `step` and `update` in each iteration"
 
 
 def _deciding(module: Module, world: World, entered: Open) -> set[Term]:

@@ -135,7 +135,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{literal} is 0 in float16, the dtype of {name}: {does}; {todo}",
+            f"{literal} rounds to 0 in float16, the dtype of {name}: {does}; {todo}",
             fix=fix,
             withheld=withheld,
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",

@@ -5,7 +5,7 @@ Finds a checkpoint without the scaler's state:
 
 - `optimizer.state_dict()` is saved together with a model, or in a file from which it is loaded again. The code that
   saves it has access to the scaler that steps this optimizer, but doesn't save the scaler's state. The finding is only
-  *likely* if the code loads a scaler's state all the same;
+  *likely* if the code still loads a scaler's state;
 - the optimizer's state is loaded, and the scaler's state is saved, but never loaded;
 - the scaler's state is loaded, and a later line creates a new scaler in its place. If a function that is named like one
   that loads returns the scaler, the finding is *likely*.

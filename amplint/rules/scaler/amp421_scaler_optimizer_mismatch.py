@@ -94,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`unscale_()` gets `{_text(module, unscale)}`, but `step()` on {module.line(step.call)} gets "
-                        f"`{_text(module, step)}`, with the same parameters: the scaler divides the gradients twice; "
+                        f"`{_text(module, step)}`, with the same parameters: the scaler unscales the gradients twice; "
                         "pass the same optimizer to both",
                         fix=offered,
                         withheld=withheld,
@@ -105,7 +105,7 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` steps on "
-                        f"{module.line(step.call)}, and divides the gradients a second time; unscale and step with the "
+                        f"{module.line(step.call)} and unscales the gradients a second time; unscale and step with the "
                         "scaler that scaled the loss",
                         fix=offered,
                         withheld=withheld,

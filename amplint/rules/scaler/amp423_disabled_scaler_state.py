@@ -124,8 +124,8 @@ def check(module: Module) -> Iterator[Finding]:
                 yield _finding(
                     module,
                     load.call,
-                    f"the state saved on {module.line(save)} is empty if its scaler was disabled, and "
-                    "loading an empty state into an enabled scaler raises",
+                    f"the state from {module.line(save)} is empty if its scaler was disabled, and an enabled scaler "
+                    "raises when it loads an empty state",
                 )
                 break
             found = _of_another_run(module, usage, load)

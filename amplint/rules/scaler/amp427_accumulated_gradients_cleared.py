@@ -120,7 +120,7 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     return rule.finding(
         module.span(clear.call),
         f"{when}`{module.on_one_line(clear.call)}` clears the gradients on each micro step: the step on "
-        f"{module.line(step.call)} uses only those of the last micro step; {to_do}",
+        f"{module.line(step.call)} uses only the gradients of the last micro step; {to_do}",
         fix=offered,
         withheld=withheld,
     )
