@@ -314,7 +314,7 @@ def test_a_step_that_may_need_the_region_makes_the_fix_unsafe() -> None:
     body = 'with torch.autocast("cpu"):\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n'
     findings = check(indented(body))
     assert [each.code for each in findings] == ["AMP301"]
-    assert "(which also corrects AMP302 on line " in findings[0].message
+    assert "(which also fixes AMP302 on line " in findings[0].message
     assert {each.fix.applicability for each in findings if each.fix} == {Applicability.UNSAFE}
     assert fix(indented(body)) == indented(body)
 

@@ -335,7 +335,7 @@ def _judge(module: Module, found: Trained, entered: Open, to_do: str = _TO_DO) -
     return rule.finding(
         module.span(backward),
         f"{under}{', ' if under else ''}the loss from the float16 region on {module.line(entered.region.call)} is not "
-        f"scaled: small gradients become 0, and steps with infinite gradients are not skipped; {to_do}",
+        f"scaled: small gradients become 0, and infinite gradients reach the weights; {to_do}",
         fix=Fix(Applicability.DISPLAY, _by_hand(module, entered.region)),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
         confidence=Confidence.SUSPICION

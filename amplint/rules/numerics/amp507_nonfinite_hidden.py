@@ -2,7 +2,7 @@
 
 ## What it does
 Finds code that removes NaN and infinity from the loss before `scaler.scale(loss)`, or from the parameters' gradients
-between the scaled backward and `scaler.unscale_` or `scaler.step`:
+between the scaled backward pass and `scaler.unscale_` or `scaler.step`:
 
 - `torch.nan_to_num`;
 - `torch.where` and `masked_fill` with a mask of the non-finite elements, and `p.grad[torch.isnan(p.grad)] = 0`;

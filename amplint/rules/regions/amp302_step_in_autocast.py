@@ -79,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
         if again is None and is_never_cast(module, found.event.optimizer):
             continue
         offered, withheld = fix(module, found)
-        effect = "a later forward in the region would use the old weights, which autocast caches"
+        effect = "a later forward pass in the region would use the cached old weights"
         if again is not None and again.step is found.event:
             effect = again.said(module)
         yield rule.finding(

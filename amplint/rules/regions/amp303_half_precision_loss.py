@@ -136,7 +136,7 @@ def check(module: Module) -> Iterator[Finding]:
         is_loss = seen.spelling not in _LOGARITHMS
         scaled = is_loss and "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
-            effect = "at the initial scale of 65,536 its gradient is inf, and the first step is skipped"
+            effect = "at the initial scale its gradient is inf, and the first step is skipped"
         else:
             what = "the loss" if is_loss else "each"
             effect = f"{what} and its gradient are rounded to {dtype_of(kind)}"

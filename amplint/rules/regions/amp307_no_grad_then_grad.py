@@ -139,9 +139,9 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"in torch before {_MENDED}, this call gives `{name}` no gradients: autocast reuses the "
-                    f"half-precision weights that it cached on {module.line(first.call)}, where gradients were "
-                    "disabled; run this call in a region of its own",
+                    f"in torch before {_MENDED}, this call gives `{name}` no gradients: autocast reuses the weights "
+                    f"that it cached on {module.line(first.call)} without gradients; run this call in a region of its "
+                    "own",
                     fix=offered,
                     withheld=withheld,
                 )

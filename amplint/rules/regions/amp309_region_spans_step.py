@@ -136,14 +136,13 @@ def _message(*, off: bool, compiled: bool) -> str:
     unless = " (unless the model is compiled)" if compiled else ""
     if off:
         return (
-            "this disabled region spans several iterations, so autocast keeps the weights cached by the regions "
-            f"inside: each forward pass uses the weights from before the first step{unless}; remove this region, or "
+            "this disabled region spans several iterations, so the regions inside keep their cached weights: each "
+            f"forward pass uses the weights from before the first step{unless}; remove this region, or "
             "pass `cache_enabled=False`"
         )
     return (
         "this autocast region spans several iterations: each forward pass uses the weights cached before the first "
-        f"step{unless}; pass `cache_enabled=False`, or, better, use one region per iteration, around the forward pass "
-        "and the loss"
+        f"step{unless}; pass `cache_enabled=False`, or, better, use one region per iteration"
     )
 
 

@@ -316,10 +316,7 @@ def _said(each: Misuse, step: str) -> str:
         return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
         return f"this `update()` makes the scaler forget `unscale_()`: {step} unscales the gradients a second time"
-    return (
-        f"this `update()` can change the scale, but {step} uses gradients of the old scale, and divides them by the "
-        "new one"
-    )
+    return f"this `update()` can change the scale, but {step} then divides gradients of the old scale by the new one"
 
 
 def _is_early(module: Module, update: int) -> bool:

@@ -273,7 +273,7 @@ def _of_program(module: Module) -> Iterator[Finding]:
     yield rule.finding(
         module.span(saved[0]),
         "the checkpoint has the optimizer's state but not the scaler's, which no file of the program saves: a resumed "
-        "run starts at the initial scale and may skip steps; save and load the scaler's `state_dict()` too",
+        "run starts at the initial scale and may skip steps; save and load the scaler's state too",
         withheld="amplint can't follow the scaler to this line; save and load the state by hand",
         confidence=Confidence.LIKELY,
     )
@@ -530,7 +530,7 @@ def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(shown),
                 "this line loads the optimizer's state, but no file of the program saves the scaler's: a resumed run "
-                "starts at the initial scale and may skip steps; save and load the scaler's `state_dict()` too",
+                "starts at the initial scale and may skip steps; save and load the scaler's state too",
             )
             return
 
@@ -634,7 +634,7 @@ def _of_optimizers_wrapper(module: Module, usage: ScalerUsage) -> Iterator[Findi
         yield rule.finding(
             module.span(state.call),
             f"`{cls.name}.state_dict()` has the optimizer's state but not its scaler's: a resumed run starts at the "
-            "initial scale and may skip steps; return and load the scaler's `state_dict()` too",
+            "initial scale and may skip steps; return and load the scaler's state too",
             withheld="older checkpoints have only the optimizer's state, and `load_state_dict()` has to accept both",
             confidence=Confidence.LIKELY,
         )
@@ -822,7 +822,7 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     ][-1]
     place = next(place for state, place in entries if state is last)
     offered, withheld = _fix(module, usage, entries, resumed, loaded)
-    without, to_do = "", "save and load the scaler's `state_dict()` too"
+    without, to_do = "", "save and load the scaler's state too"
     if loaded:
         without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's state too"
     by_name = _is_by_name(module, entries)

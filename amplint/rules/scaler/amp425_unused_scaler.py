@@ -130,9 +130,8 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
     if ignoring:
         called = module.on_one_line(ignoring[0].func)
         return (
-            f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, and does "
-            "not scale the loss with it; in that function, run the forward pass under autocast, scale "
-            "the loss and step with the scaler"
+            f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, but does "
+            "not scale the loss with it; in that function, use autocast, scale the loss and step with the scaler"
         )
     if leaving_out is None:
         return (
