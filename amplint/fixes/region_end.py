@@ -57,7 +57,7 @@ def end_region(
         return Refused("the region is on one line with other code; move the code by hand")
     outer, unit = margins
     if not _go_on_with_forwards(module, body, runs):
-        return Refused("amplint sees no forward in the rest of the region; end the region by hand")
+        return Refused("amplint sees no forward pass in the rest of the region; end the region by hand")
     if len(region.items) > 1:
         if len(runs) > 1 or runs[0][1] < len(body):
             return Refused(_leaves(module, region, item))

@@ -156,7 +156,7 @@ def test_what_runs_a_forward_stays_in_the_region(statement: str) -> None:
     ],
 )
 def test_where_what_computes_with_tensors_runs_no_forward_there_is_no_fix(statement: str) -> None:
-    with pytest.raises(AssertionError, match="amplint sees no forward in the rest"):
+    with pytest.raises(AssertionError, match="amplint sees no forward pass in the rest"):
         fixed(f'with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward()\n    {statement}\n')
 
 

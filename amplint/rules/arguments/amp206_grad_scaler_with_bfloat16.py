@@ -255,8 +255,8 @@ def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | N
         if not is_vague(chosen) and chosen.facts() & known.dtypes and contradict(on, negated(chosen)) and possible(on):
             return rule.finding(
                 module.span(call),
-                f"this scaler is enabled if `{module.on_one_line(each.region.dtype)}` is bfloat16, and disabled if it "
-                f"is float16, in which the region on {module.line(each.region.call)} needs a scaler; enable the "
+                f"this scaler is enabled if `{module.on_one_line(each.region.dtype)}` is bfloat16, and disabled for "
+                f"float16: small gradients of the region on {module.line(each.region.call)} become 0; enable the "
                 "scaler for float16 instead",
                 withheld="amplint can't tell whether the test or the dtype in it is wrong",
             )

@@ -177,8 +177,8 @@ def _of_apex(module: Module) -> Iterator[Finding]:
         by_hand = has(code_of(module.source.text), _DIVIDES, _DIVIDED_BY)  # may undo a scale of the file's own
         yield rule.finding(
             module.span(scale),
-            "with a loss scale of 1 the float16 loss is not scaled: small gradients become 0, and steps with infinite "
-            "gradients are not skipped; use a dynamic loss scale",
+            "with a loss scale of 1 the float16 loss is not scaled: small gradients become 0, and infinite "
+            "gradients reach the weights; use a dynamic loss scale",
             fix=Fix(Applicability.DISPLAY, 'Remove `loss_scale`, as the default is "dynamic"'),
             confidence=Confidence.LIKELY if by_hand else None,
         )

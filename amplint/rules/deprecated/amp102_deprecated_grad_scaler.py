@@ -47,7 +47,7 @@ One statement may import old names that different rules report (AMP101 to AMP104
 its names keep their old import.
 
 A subclass is rewritten only if it has no other base class, and has an `__init__` that passes nothing but keyword
-arguments to the `__init__` of the old class.
+arguments to the `__init__` of the old class (and no `**kwargs`).
 
 If the file also uses the new class, an `isinstance` test for the old class stays, as it may be meant for the old class
 only. Then all uses of the old class stay, as the test would be false for objects of the new class.

@@ -161,8 +161,8 @@ def _limits(module: Module, done: set[int]) -> Iterator[Finding]:
         name = shown(module, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, limit[0])} is 1 in {dtype_of(kind)}, the dtype of {name}: the clamp doesn't prevent 1, "
-            f"where {what}; call `.float()` on {shown(module, casts)} first",
+            f"{shown(module, limit[0])} rounds to 1 in {dtype_of(kind)}, the dtype of {name}: the clamp doesn't "
+            f"prevent 1, where {what}; call `.float()` on {shown(module, casts)} first",
             fix=up(module, [casts]) if not in_place else None,
             withheld="the operation changes the tensor in place; create a new tensor by hand" if in_place else None,
             confidence=Confidence.LIKELY if used in _STEEP or kind.likely_half else Confidence.CERTAIN,

@@ -187,7 +187,10 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
             "an operand may not be float32, and without autocast a product of two dtypes raises; cast by hand",
         )
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
-        return None, "the product is part of an `if`, `for` or `with` line; compute it in a statement before that line"
+        return (
+            None,
+            "the product is part of an `if`, `for` or `with` line; compute the product in a statement before that line",
+        )
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         if module_name(module, "torch") is None:

@@ -412,7 +412,7 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
         if there is not None:
             continue
         if not any(module.names.of(each) == {"builtins.staticmethod"} for each in method.decorators):
-            return None, f"`{method.name}` is not a `@staticmethod`; make it one first"
+            return None, f"`{method.name}` is not a `@staticmethod`; add that decorator first"
         at = line_start(module, module.layout.name(method)[0])
         line = module.source.line(module.source.row(at))
         indent = line[: len(line) - len(line.lstrip())]

@@ -107,7 +107,7 @@ rule = Rule(
         "GradScaler & .scale( & backward",
         "ccelerator & prepare & backward",
     ),
-    not_shown="a forward in float32 is not wrong by itself",
+    not_shown="a forward pass in float32 is not wrong by itself",
     about_absence=True,
 )
 

@@ -114,9 +114,11 @@ rule = Rule(
     about_absence=True,
 )
 
-_NEVER_CLEARED = "amplint sees no `zero_grad()`: once this code doesn't raise, the gradients of all iterations add up"
+_NEVER_CLEARED = (
+    "amplint sees no `zero_grad()`: once this code no longer raises, the gradients of all iterations add up"
+)
 _WHOSE = (
-    "amplint can't tell whose gradients the backward pass after `unscale_()` adds to: once this code doesn't raise, "
+    "amplint can't tell whose gradients the backward pass after `unscale_()` adds to: once this code no longer raises, "
     "scaled gradients may be added to unscaled ones"
 )
 _NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`

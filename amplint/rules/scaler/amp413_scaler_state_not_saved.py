@@ -1107,7 +1107,7 @@ def _loaded_by_callers(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
                 f"the state of the scaler from {module.line(usage.made.call)} is saved but never loaded: a resumed "
                 "run starts at the initial scale and may skip steps; create the scaler before this load, and load its "
                 "state too",
-                withheld="another function creates the scaler; create it before this load by hand",
+                withheld="another function creates the scaler; create the scaler before this load by hand",
                 confidence=Confidence.LIKELY,
             )
             return

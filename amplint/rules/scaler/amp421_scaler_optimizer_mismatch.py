@@ -275,7 +275,7 @@ def _fix_argument(module: Module, unscale: Event, step: Event) -> tuple[Fix | No
     root, first = ir.root(new), ir.root(old)
     same = isinstance(root, ir.Name) and isinstance(first, ir.Name) and root.name == first.name
     if not same and not says_the_same(module, new, unscale.call, step.call):
-        return None, f"`{module.text(new)}` may be created after this line; create it before, by hand"
+        return None, f"`{module.text(new)}` may be created after this line; move its creation up by hand"
     text = module.text(new)
     edits = (Edit(*module.span(old), text),)
     return Fix(Applicability.UNSAFE, f"Replace the optimizer with `{text}`, which steps", edits), None
