@@ -116,3 +116,49 @@ def test_a_plain_backward_after_a_clear_is_the_optimizers(
     tmp_path: Path, backward: str, expected: list[tuple[str, str]]
 ) -> None:
     assert codes(tmp_path / "gan.py", TWO.format(backward=backward)) == expected
+
+
+GIVEN_AWAY = """\
+import torch
+
+from states import save
+
+
+def train(model, loader, optimizer, criterion):
+    scaler = torch.amp.GradScaler("cuda")
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        save("last.pt", model, optimizer, scaler)
+"""
+SAVES = """\
+import torch
+
+
+def save(path, model, optimizer, scaler):
+    states = [each.state_dict() for each in (model, optimizer, scaler)]
+    torch.save(states, path)
+    {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"), [("return path", [("AMP404", "certain")]), ("scaler.update()", [])], ids=["saves", "updates"]
+)
+def test_a_scaler_is_given_to_code_of_another_file(tmp_path: Path, last: str, expected: list[tuple[str, str]]) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states" / "__init__.py").write_text("from states.files import *\n")
+    (tmp_path / "states" / "files.py").write_text(SAVES.format(last=last))
+    assert codes(tmp_path / "train.py", GIVEN_AWAY) == expected
+
+
+@pytest.mark.parametrize(
+    ("margin", "expected"), [("    ", [("AMP404", "likely")]), ("        ", [])], ids=["after the loop", "in the loop"]
+)
+def test_a_scaler_is_given_to_code_out_of_sight(tmp_path: Path, margin: str, expected: list[tuple[str, str]]) -> None:
+    text = GIVEN_AWAY.replace("        save(", f"{margin}save(")
+    assert codes(tmp_path / "train.py", text) == expected

@@ -11,9 +11,9 @@ Finds:
    accelerate opens its region only around `forward`.
 4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
    can be enabled.
-5. A loss that a `GradScaler` scales, if no file of the program opens a region, other than for a training step of
-   another file. A package may still open one itself. The finding is a suspicion if a region is commented out in the
-   file.
+5. A loss that a `GradScaler` scales, if no file of the program opens a region. A region for a training step of another
+   file doesn't count, nor does a region of this file without gradients, as in an evaluation. A package may still open a
+   region itself. The finding is a suspicion if a region is commented out in the file.
 
 Findings of 3, 4 and 5 are only `likely`. Findings of 1 are only `likely`, too, if amplint can't see the layers of the
 model or the criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
@@ -85,7 +85,7 @@ from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import said, turning
-from amplint.rules.shared.float32_programs import is_float32
+from amplint.rules.shared.float32_programs import trains_in_float32
 from amplint.rules.shared.half_ops import met, shown
 from amplint.rules.shared.loss_regions import HARMLESS, VIEWS, loss_regions, multiplies
 from amplint.rules.shared.overwritten_results import overwritten_in
@@ -117,7 +117,13 @@ _COMMENTED = re.compile(r"(?m)^[ \t]*#[ \t#]*(?:async )?with [^\r\n]*\bautocast\
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
-    """Each region that begins behind the forward."""
+    """Each forward that runs outside of the region that it is meant for, or of any."""
+    around = [*_behind_forwards(module), *_thrown_away(module), *_past_forward(module), *_switched_off(module)]
+    yield from around or _without_regions(module)
+
+
+def _behind_forwards(module: Module) -> Iterator[Finding]:
+    """The regions that begin behind the forward."""
     done: set[int] = set()
     for seen in met(module, LOSSES):
         region = _region(module, seen)
@@ -133,10 +139,6 @@ def check(module: Module) -> Iterator[Finding]:
     for found in loss_regions(module):
         if found.region.id not in done:
             yield _finding(module, found.region, found.forward, sure=found.sure)
-    yield from _thrown_away(module)
-    yield from _past_forward(module)
-    yield from _switched_off(module)
-    yield from _without_regions(module)
 
 
 def _thrown_away(module: Module) -> Iterator[Finding]:
@@ -209,19 +211,24 @@ def _without_regions(module: Module) -> Iterator[Finding]:
     done: set[ir.Call] = set()
     for each in trained(module):
         made = constructions(module, receiver(each.event)) if each.event.kind == "scale" and not each.unseen else []
-        if not made or done.issuperset(made) or _is_given(module, each.event.subject) or not is_float32(module):
+        if not made or done.issuperset(made) or _is_given(module, each.event.subject) or not trains_in_float32(module):
             continue
         if decided(module).scaler_on(receiver(each.event)) == FALSE or not plain_weights(module):
             continue
         done.update(made)
         yield rule.finding(
             module.span(each.event.call),
-            "the loss is scaled, but the program opens no autocast region: training runs in float32; run the forward "
-            "pass and the loss inside `torch.autocast`",
+            f"the loss is scaled, but the program opens {_no_region(module)}: training runs in float32; run the "
+            "forward pass and the loss inside `torch.autocast`",
             withheld="amplint can't tell which code the region should contain",
             # Who has commented the region out wants float32, and has left the scaler.
             confidence=Confidence.SUSPICION if _COMMENTED.search(module.source.text) else Confidence.LIKELY,
         )
+
+
+def _no_region(module: Module) -> str:
+    """What a program opens that trains in float32, as messages say it."""
+    return "an autocast region only without gradients" if regions(module) else "no autocast region"
 
 
 def _is_given(module: Module, loss: ir.Value | None) -> bool:

@@ -230,7 +230,9 @@ def _is_unscaled(module: Module, each: Misuse) -> bool:
     backward, use = each.reached, flow.event_states[violation.meets]
     if use.event.kind == "update" and not calls_of(flow, violation.scaler, "step", "unscale_"):
         return False  # nothing uses them
-    if used_elsewhere(module, flow, violation.scaler, "scale") and not _is_seen_whole(module, each, use.event):
+    if used_elsewhere(module, flow, violation.scaler, "scale", each.node) and not _is_seen_whole(
+        module, each, use.event
+    ):
         return False
     if (violation.gradients is None and _clears_others(flow, backward, use)) or not surely_plain(module, each):
         return False

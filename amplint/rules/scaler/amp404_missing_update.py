@@ -33,7 +33,8 @@ amplint reports nothing:
 - if another function of the file calls `update()`;
 - if another file calls `update()` in a subclass of the class that steps. A method that overrides the one with the step
   doesn't count;
-- if the scaler is passed to code that amplint can't see;
+- if the scaler is passed to code that amplint can't see, and another file of the program calls `update()`. If no other
+  file does, the finding is only *likely*;
 - if the flag that decides about `update()` may also decide whether the scaler is enabled.
 
 ## Why is this bad?
@@ -281,11 +282,13 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if violation.kind is ViolationKind.STEP_WITHOUT_UPDATE and not outside and _is_misplaced(module, each):
         return None
     if not updates:
-        if not _misses_one(module, each) or _updated_elsewhere(module, each):
+        certainty = _never_updated_elsewhere(module, each) if _misses_one(module, each) else None
+        if certainty is None:
             return None
         sure = in_this_file_only(module, violation.scaler)
         kind = Applicability.SAFE if sure else Applicability.UNSAFE
-        return _never_updated(module, each, kind, confidence_of(module, each))
+        confidence = max(confidence_of(module, each), certainty, key=list(Confidence).index)
+        return _never_updated(module, each, kind, confidence)
     if outside:
         once = _once_by_default(module, loop)
         begins = f"if `{module.on_one_line(once)}` is more than 1 (by default it is 1), " if once is not None else ""
@@ -563,9 +566,17 @@ def _counters(module: Module, loop: ir.For | ir.While) -> set[str]:
     return set()
 
 
-def _updated_elsewhere(module: Module, each: Misuse) -> bool:
+def _never_updated_elsewhere(module: Module, each: Misuse) -> Confidence | None:
+    """How sure it is that nothing outside of the flow updates a scaler; None: something may.
+
+    Code out of sight that is given the scaler may update it, unless no other file of the program updates one.
+    """
     scaler = each.violation.scaler
-    return used_elsewhere(module, each.flow, scaler, "update", each.node) or escapes(module, scaler)
+    if used_elsewhere(module, each.flow, scaler, "update", each.node):
+        return None
+    if not escapes(module, scaler):
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if surely_lack(module.source.filename, _UPDATES) else None
 
 
 def _never_updated(

@@ -66,7 +66,7 @@ from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import is_grad
-from amplint.model.calls.external_calls import QUIET
+from amplint.model.calls.external_calls import QUIET, runs_instead
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import GradientKind
@@ -279,7 +279,9 @@ def _is_uncleared(module: Module, each: Misuse) -> bool | None:
     # One that a call leads to, and that no path of the flow comes to, stands behind what raises. One in a `zero_grad`
     # runs only if another one does.
     elsewhere = any(
-        not _is_of_a_clear(call) and (not flow.follows(call) or exclusive(call, step))
+        not _is_of_a_clear(call)
+        and (not flow.follows(call) or exclusive(call, step))
+        and not runs_instead(module, ir.function_of(call), ir.function_of(step))
         for call in module.whole.called("zero_grad")
     )
     losses = frozenset[int]().union(*(each.parts for each in trained(module)))

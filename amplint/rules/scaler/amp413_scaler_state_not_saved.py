@@ -13,6 +13,8 @@ Finds a checkpoint without the scaler's state:
 Also finds the following, each as a *likely* finding. About the scaler's state:
 
 - the scaler is off by default, and a flag has to be set (the message says which);
+- only a function that is named like one that loads restores the optimizer's state, and no code in sight calls that
+  function;
 - the state is loaded under another key than the one under which it is saved. This includes the state of timm's
   `NativeScaler`;
 - the state is loaded only under a condition that is never true, such as `scaler is checkpoint.keys()`;
@@ -160,6 +162,7 @@ from amplint.rules.shared.resumes import (
     goes_back,
     handed_over,
     is_last_of_all,
+    is_loaded_by_nobody,
     is_resumed,
     loaded_elsewhere,
     loads_in_sight,
@@ -247,7 +250,8 @@ def check(module: Module) -> Iterator[Finding]:
         for each in _of_one(module, usage):
             if (each.start, each.end) not in said:
                 said.add((each.start, each.end))
-                yield each
+                unsure = each.confidence is Confidence.CERTAIN and is_loaded_by_nobody(module)
+                yield each._replace(confidence=Confidence.LIKELY) if unsure else each
     if not said:
         yield from _of_program(module)
 

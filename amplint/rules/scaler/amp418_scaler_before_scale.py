@@ -109,7 +109,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
 def _is_early(module: Module, each: Misuse) -> bool:
     """Whether the call comes before any scale: always, or in the first iteration, with no condition to prevent it."""
     flow, scaler, call = each.flow, each.violation.scaler, each.node
-    if _is_about_the_loss(each) or used_elsewhere(module, flow, scaler, "scale"):
+    if _is_about_the_loss(each) or used_elsewhere(module, flow, scaler, "scale", call):
         return False
     enabled = [state for state in each.reached.states if not flow.disabled(scaler, state)]
     if len(each.states) >= len(enabled):
