@@ -13,8 +13,8 @@ Finds a checkpoint without the scaler's state:
 Also finds the following, each as a *likely* finding. About the scaler's state:
 
 - the scaler is off by default, and a flag has to be set (the message says which);
-- only a function that is named like one that loads restores the optimizer's state, and no code in sight calls that
-  function;
+- the optimizer's state is restored only by a function that is named like one that loads, and amplint sees no call of
+  that function;
 - the state is loaded under another key than the one under which it is saved. This includes the state of timm's
   `NativeScaler`;
 - the state is loaded only under a condition that is never true, such as `scaler is checkpoint.keys()`;
