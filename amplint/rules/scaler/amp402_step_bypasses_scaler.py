@@ -157,7 +157,7 @@ def check(module: Module) -> Iterator[Finding]:
             f"`{module.text(ir.called_on(each.step, 'step') or each.step)}` {_SCALED}: "
             f"`{module.on_one_line(each.backward.func)}` on {module.line(each.backward)} scales the loss, and "
             + (
-                "the optimizer is not passed to `prepare()`; pass it, too"
+                "the optimizer is not passed to `prepare()`; pass the optimizer too"
                 if each.others
                 else "nothing is passed to `prepare()`; pass model, optimizer and data to `prepare()`"
             ),
