@@ -3,8 +3,8 @@
 ## What it does
 Finds:
 
-1. A region that contains only the loss (and at most arithmetic, backward and the step), if the forward of the model
-   runs before the region.
+1. A region that contains only the loss (and at most arithmetic, backward and the step), if the forward pass of the
+   model runs before the region.
 2. A region whose forward is computed once more outside of the region, before anything reads the first result. This
    happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
 3. A model that an Accelerator has prepared for half precision, if it is trained through another method than `forward`:
@@ -27,9 +27,9 @@ amplint reports nothing:
 - if a model of the file is cast to half precision (the region then computes its loss in float32).
 
 ## Why is this bad?
-Autocast changes only operations inside the region. Outside, the matrix products and convolutions of the forward run in
-float32, with the memory and the time of float32. Losses are computed in float32 even inside a region. So the model is
-trained without mixed precision, though the code looks as if it used AMP.
+Autocast changes only operations inside the region. Outside, the matrix products and convolutions of the forward pass
+run in float32, with the memory and the time of float32. Losses are computed in float32 even inside a region. So the
+model is trained without mixed precision, though the code looks as if it used AMP.
 
 ## Example
 ```python
@@ -46,9 +46,9 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-For a region that contains only the loss, the fix lets the region begin before the forward. Unsafe: the model then runs
-in half precision for the first time. There is no fix if the forward is in another block, or if the `with` has other
-contexts. For the other findings there is no fix.
+For a region that contains only the loss, the fix lets the region begin before the forward pass. Unsafe: the model then
+runs in half precision for the first time. There is no fix if the forward pass is in another block, or if the `with` has
+other contexts. For the other findings there is no fix.
 
 ## Proof
 The test programs are not executed (shows=none): what float32 computes is right, only slower, and the time can't be
@@ -107,7 +107,7 @@ rule = Rule(
         "GradScaler & .scale( & backward",
         "ccelerator & prepare & backward",
     ),
-    not_shown="a forward in float32 is not wrong by itself",
+    not_shown="a forward pass in float32 is not wrong by itself",
     about_absence=True,
 )
 
@@ -219,7 +219,7 @@ def _without_regions(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.event.call),
             f"the loss is scaled, but the program opens {_no_region(module)}: training runs in float32; run the "
-            "forward and the loss inside `torch.autocast`",
+            "forward pass and the loss inside `torch.autocast`",
             withheld="amplint can't tell which code the region should contain",
             # Who has commented the region out wants float32, and has left the scaler.
             confidence=Confidence.SUSPICION if _COMMENTED.search(module.source.text) else Confidence.LIKELY,
@@ -254,7 +254,7 @@ def _finding(module: Module, region: ir.With, forward: ir.Call, *, sure: bool = 
     return rule.finding(
         module.layout.span(region.items[-1]),
         f"the autocast region contains only the loss: {call} runs before the region, in "
-        "float32; begin the region before the forward",
+        "float32; begin the region before the forward pass",
         fix=fix,
         withheld=withheld,
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
@@ -317,6 +317,6 @@ def _is_view(call: ir.Call) -> bool:
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:
     if ir.statement_of(forward).block is not region.block:
-        return None, "the forward and the region are in different functions; move the region by hand"
+        return None, "the forward pass and the region are in different functions; move the region by hand"
     found = begin_region_at(module, region, ir.statement_of(forward))
     return (None, found.reason) if isinstance(found, Refused) else (found, None)
