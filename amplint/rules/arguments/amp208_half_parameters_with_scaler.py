@@ -2,8 +2,9 @@
 
 ## What it does
 Finds a cast of a whole model to float16, if an enabled scaler then steps the model's optimizer or unscales its
-gradients. Casts are `model.half()`, `.to(torch.float16)`, `from_pretrained(..., torch_dtype=torch.float16)`, and a loop
-over `model.modules()` that casts each. The scaler may belong to
+gradients. Casts are `model.half()`, `.to(torch.float16)`, `from_pretrained(..., torch_dtype=torch.float16)`, a loop
+over `model.modules()` that casts each, and a function that casts many parameters (`model.convert_to_fp16()`).
+The scaler may belong to
 
 - the file (`GradScaler`);
 - accelerate's `Accelerator`, if `prepare` gets the model and the optimizer;

@@ -5,6 +5,10 @@ Finds a cast of a whole model to float16 or bfloat16 (`model.half()`, `.to(torch
 torch_dtype=torch.float16)`), if an optimizer of torch.optim trains the parameters without a scaler. If a scaler steps
 the optimizer, AMP208 reports the cast.
 
+A function or method that casts many of a model's parameters counts as a cast, too: `model.apply(to_half)`, a loop over
+`model.parameters()` that sets `data`, and `model.convert_to_fp16()`, also where the constructor calls it if an option
+asks for it. If that method is out of sight, its name decides, and the finding is a `likely` warning.
+
 Also finds a Trainer of transformers or TRL that trains such a model as a whole, and a Trainer or Fabric of Lightning
 with the precision "16-true" or "bf16-true", which casts the whole model. The precision may be in the call, or the
 default of an option.
@@ -17,13 +21,14 @@ default of an option.
 | float16, if a function gets the model and its optimizer, and amplint sees no call of it | is a `likely` warning |
 | bfloat16 with Adam or a similar optimizer, and a learning rate of at most 3e-4 | is a `likely` warning |
 | bfloat16 with such an optimizer, and a rate of at most 1e-3 that a schedule lowers | is a `likely` warning |
+| bfloat16 with such an optimizer, and an unknown rate that a schedule lowers | is a `likely` warning |
 | bfloat16 with a Trainer, and a learning rate of at most 1e-5, or 1e-4 with `bf16=True` | is a `likely` warning |
 | float16 with a Trainer that scales nothing | is a `likely` warning |
 | bfloat16 otherwise | is a warning, and a suspicion |
 
 amplint reports nothing if:
 
-- the model, or a part of it, is cast back, or only single parameters are cast;
+- the model, or a part of it, is cast back, or only single parameters are cast, in no loop over all of them;
 - only a part of the model is trained (`model.head.parameters()`), and the file replaces that part;
 - the cast comes after the training, or the model is frozen;
 - the trained model comes from a function of another file, unless that function only wraps the model, judged by its name
@@ -124,6 +129,8 @@ rule = Rule(
         "torch & .half( & optim & step(",
         "torch & float16 & optim & step(",
         "torch & torch.half & optim & step(",
+        "torch & fp16 & optim & step(",
+        "torch & bf16 & optim & step(",
         "lightning & 16-true",
         "transformers & float16 & Trainer",
         "trl & float16 & Trainer",
@@ -351,6 +358,8 @@ def _consequence(
     confidence, happens = Confidence.LIKELY, f"updates below about {_LEAST[dtype]} of a weight are rounded away"
     if adaptive and most is not None and most <= _SMALL_RATE:
         happens = _rounded_away(most, "lr")
+    elif adaptive and most is None and lowered:
+        happens = "once the schedule lowers the rate, many updates are too small for bfloat16 and are rounded away"
     elif adaptive and most is not None and most <= (_LOWERED_RATE if lowered else _RATE):
         when = f"once the schedule lowers `lr={most:g}`" if lowered else f"with `lr={most:g}`"
         happens = f"{when}, many updates are too small for bfloat16 and are rounded away"

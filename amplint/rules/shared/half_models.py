@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import also_as, callers, keys_passed
 from amplint.model.calls.events import events
-from amplint.model.calls.external_calls import local_function
-from amplint.model.inference.dtypes import dtypes
+from amplint.model.calls.external_calls import local_callable, local_function
+from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.formulas import TRUE, Formula, both, contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.reaching_definitions import returned
@@ -25,9 +25,12 @@ from amplint.model.syntax.control import source_of
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.syntax.text_scan import code_of
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.accelerators import accelerators
+from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast
+from amplint.model.usage.part_casts import is_idle, is_out_of_sight, part_casts
 from amplint.rules.shared.adapters import adapts, adapts_another, by_choice, names_adapters
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ _WRAPPED = ("module", "_orig_mod")
 # What is written in a function that may cast a model to another dtype.
 _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
 # What is written where `_casts_of_parameters` finds a cast.
-_CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
+_CASTING = re.compile(r"data|float|double|apply|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
 # Their optimizers have no copies of the parameters in float32.
 _MANY_PARTS = 100  # of groups, lists and the loops that fill them
@@ -102,7 +105,8 @@ def half_models(module: Module, dtype: str) -> list[HalfModel]:
 
 
 def _half_models(module: Module, dtype: str) -> list[HalfModel]:
-    every, of_calls = casts(module), _of_callers(module)
+    of_parts, of_calls = part_casts(module), _of_callers(module)
+    every = sorted((*casts(module), *of_parts), key=lambda each: each.call.id)
     halves = [each for each in (*every, *of_calls) if each.dtype == dtype or _can_be(module, each, dtype)]
     found = []
     for half in halves:
@@ -129,7 +133,8 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
             continue
         given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
         beside = frozenset(_beside(module, half) if not owned and not given else ())
-        elsewhere, doubtful = bool(outside or kept), bool(kept) or wrapped
+        elsewhere = bool(outside or kept)
+        doubtful = bool(kept) or wrapped or (half in of_parts and is_out_of_sight(module, half))
         found.append(HalfModel(half, dtype, keys, elsewhere, doubtful, owned, given, beside, adapted, chosen))
     return found
 
@@ -149,10 +154,25 @@ def _owned_by(module: Module, model: str) -> set[str]:
     it.
     """
     known, more = objects(module), set[str]()
-    owned = known.owned_by(model) | module.once(_owned_through_lists).get(model, set()) | _owned_by_parts(module, model)
+    owned = (
+        known.owned_by(model)
+        | _owned_with_whole(module, model)
+        | module.once(_owned_through_lists).get(model, set())
+        | _owned_by_parts(module, model)
+    )
     for call in module.calls_of("torch.optim.*") if owned else ():
         more |= also_returned(module, call, owned & {*known.stored_as(call)})
     return owned | more
+
+
+def _owned_with_whole(module: Module, model: str) -> set[str]:
+    """The optimizers made of all parameters of what a model is a part of: `Adam(net.parameters())` has `net.body`'s."""
+    known, found, whole = objects(module), set[str](), owner_of(model)
+    frozen = wholly_frozen(module) if whole else frozenset[str]()
+    while whole and whole not in frozen:
+        found |= known.owned_by(whole)
+        whole = owner_of(whole)
+    return found
 
 
 def _owned_by_parts(module: Module, model: str) -> set[str]:
@@ -241,10 +261,14 @@ def _of_instances(module: Module, half: Cast) -> set[str]:
     """The keys outside of a class of a model that its constructor casts: `trainer.model` of `trainer = Trainer(model)`,
     and what the constructor is given for it.
     """
-    known, function, number = objects(module), ir.function_of(half.call), self_id(owner_of(half.key))
+    known, function = objects(module), ir.function_of(half.call)
+    itself = self_id(half.key)
+    number = itself if itself is not None else self_id(owner_of(half.key))
     cls = module.cls(number) if number is not None else None
     if cls is None or function is None or function.cls is not cls or function.name != "__init__":
         return set()
+    if itself is not None:
+        return {key for call in callers(module, function) for key in known.assigned_to(_moved(call))}
     names, found, calls = [each.name for each in function.params], set[str](), module.once(CallGraph)
     kept = [
         value.name
@@ -255,12 +279,20 @@ def _of_instances(module: Module, half: Cast) -> set[str]:
         if isinstance(value, ir.Name) and value.name in names
     ]
     for call in callers(module, function):
-        found |= {attribute_of(key, last_name(half.key)) for key in known.assigned_to(call)}
+        found |= {attribute_of(key, last_name(half.key)) for key in known.assigned_to(_moved(call))}
         callee = calls.find(call)
         given = calls.arguments(call, callee) if callee is not None else None
         values = [value for name, value in (given or {}).items() if name in kept and value is not None]
         found |= {key for each in values if (key := known.key(each)) is not None}
     return found
+
+
+def _moved(made: ir.Call) -> ir.Call:
+    """What a new module is in the end, after the methods called at once that give it back: `Net().cuda()`."""
+    func = made.parent
+    while isinstance(func, ir.Attribute) and func.attr in RETURNS_ITSELF and isinstance(func.parent, ir.Call):
+        made, func = func.parent, func.parent.parent
+    return made
 
 
 def _passed_in(module: Module, half: Cast) -> set[str]:
@@ -450,19 +482,32 @@ def _casts_of_parameters(module: Module) -> list[ir.Statement]:
     """The statements that cast single parameters, or may do so."""
     found = list[ir.Statement]()
     for statement in module.whole.near(_CASTING).statements:
+        if is_idle(module, ir.function_of(statement)):
+            continue
         if isinstance(statement, ir.Assign):
             data = (each for each in statement.targets if isinstance(each, ir.Attribute) and each.attr == "data")
-            if any(owner_class(each) is None for each in data) and _may_cast(statement.value):
+            to_half = isinstance(statement.value, ir.Call) and cast_to(module, statement.value) in HALF
+            if any(owner_class(each) is None for each in data) and _may_cast(statement.value) and not to_half:
                 found.append(statement)
         # `param.float()` in a loop over parameters, `cast_training_params(model, torch.float32)`
         elif isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
             call = statement.value
             is_torchs = any(name.startswith("torch.") for name in module.names.of(call.func))  # a setting of torch
-            if (_CASTS.search(ir.last_name(call.func)) and not is_torchs) or (
-                loops_round(statement) and cast_to(module, call) in ("float32", "float64")
+            if (
+                (_CASTS.search(ir.last_name(call.func)) and not is_torchs)
+                or (loops_round(statement) and cast_to(module, call) in ("float32", "float64"))
+                or _applies_cast(module, call)
             ):
                 found.append(statement)
     return found
+
+
+def _applies_cast(module: Module, call: ir.Call) -> bool:
+    """Whether a call applies a function out of sight that by its name casts: `net.apply(to_fp32)`."""
+    given = call.positional[0] if ir.called_on(call, "apply") is not None and len(call.args) == 1 else None
+    if not isinstance(given, (ir.Name, ir.Attribute)) or local_callable(module, given) is not None:
+        return False
+    return bool(_CASTS.search(ir.last_name(given)))
 
 
 def _may_cast(value: ir.Value | None) -> bool:
