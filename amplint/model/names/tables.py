@@ -42,6 +42,34 @@ def _whole(module: Module, table: ir.Value) -> list[dict[object, ir.Value]]:
     return known if len(known) == len(tables) else []
 
 
+def put_at(module: Module, table: ir.Value, key: object) -> list[ir.Value]:
+    """What a dict can have at a key, where that is written out; other keys may be put in later.
+
+    Nothing where what is put in can't be told.
+    """
+    tables = [_written(module, each) for each in _sources(module, table)]
+    known, name = [each for each in tables if each is not None], ir.last_name(table)
+    near = module.whole.near(name) if name else None
+    if near is None or len(known) < len(tables):
+        return []
+    found = [each[key] for each in known if key in each]
+    for statement in near.statements:
+        for target in statement.targets if isinstance(statement, ir.Assign) else ():
+            if isinstance(target, ir.Subscript) and ir.last_name(target.base) == name:
+                if not isinstance(target.index, ir.Constant):
+                    return []
+                if target.index.value == key and isinstance(statement, ir.Assign) and statement.value is not None:
+                    found.append(statement.value)
+    bases = ((each, ir.called_on(each, *_ADDS)) for each in near.calls)
+    changed = [each for each, base in bases if base is not None and ir.last_name(base) == name]
+    return found if all(map(_takes_one_out, changed)) else []
+
+
+def _takes_one_out(call: ir.Call) -> bool:
+    """Whether a call takes one key out of a dict."""
+    return ir.last_name(call.func) == "pop" and bool(call.positional) and isinstance(call.positional[0], ir.Constant)
+
+
 def values_in(module: Module, table: ir.Value) -> list[ir.Value]:
     """What stands in the one dict that a table is, where that is written out and nothing is put in later."""
     known = _whole(module, table)

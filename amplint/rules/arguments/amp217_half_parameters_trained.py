@@ -7,7 +7,9 @@ the optimizer, AMP208 reports the cast.
 
 A function or method that casts many of a model's parameters counts as a cast, too: `model.apply(to_half)`, a loop over
 `model.parameters()` that sets `data`, and `model.convert_to_fp16()`, also where the constructor calls it if an option
-asks for it. If that method is out of sight, its name decides, and the finding is a `likely` warning.
+asks for it. If that method is out of sight, its name decides, and the finding is a `likely` warning. The dtype may stand
+in a dict that `from_pretrained` unpacks. If another model keeps the half one, an optimizer with all parameters of that
+model trains it, too: a `likely` warning, unless one of them is frozen.
 
 Also finds a Trainer of transformers or TRL that trains such a model as a whole, and a Trainer or Fabric of Lightning
 with the precision "16-true" or "bf16-true", which casts the whole model. The precision may be in the call, or the
@@ -33,8 +35,11 @@ amplint reports nothing if:
 - the cast comes after the training, or the model is frozen;
 - the trained model comes from a function of another file, unless that function only wraps the model, judged by its name
   (`compile_model(model)`);
-- adapters of this model are trained (peft). If only an option that is off by default adds the adapters, the finding is
-  a `likely` warning: without the option, the half-precision parameters are trained;
+- adapters of this model are trained (peft), which are in float32. If only an option that is off by default adds the
+  adapters, or one without a default in sight, the finding is a `likely` warning: without the option, the half-precision
+  parameters are trained. Adapters in half precision are a `likely` warning as well: `model.add_adapter(...)` and
+  `inject_adapter_in_model` give them the dtype of the layers, `get_peft_model` does so with
+  `autocast_adapter_dtype=False`, and a cast after it includes them;
 - DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 ## Why is this bad?
@@ -176,7 +181,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not models or any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
     for model in models:
-        if (model.adapts and not model.by_choice) or model.keys & wholly_frozen(module):
+        if not model.has_half and ((model.adapts and not model.by_choice) or model.keys & wholly_frozen(module)):
             continue
         yield from _of_trainers(module, model)
         made = _made(module, model)
@@ -237,8 +242,8 @@ def _of_trainers(module: Module, model: HalfModel) -> Iterator[Finding]:
         small = rate is not None and rate <= (_SMALL_RATE if mixes else _TINY_RATE)
         yield rule.finding(
             module.span(model.cast.call),
-            f"{model.makes} the Trainer on {module.line(trainer.call)} train {model.dtype} parameters: {happens}; keep "
-            f"float32 parameters{'' if mixes else ', and use `bf16=True`'}",
+            f"{model.makes} the Trainer on {module.line(trainer.call)} train {model.dtype} {model.trained}: {happens}; "
+            f"keep float32 {model.trained}{'' if mixes else ', and use `bf16=True`'}",
             severity=Severity.WARNING,
             cause=model.cause,
             confidence=Confidence.LIKELY if model.dtype == "float16" or small else Confidence.SUSPICION,
@@ -324,7 +329,8 @@ def _finding(module: Module, model: HalfModel, optimizer: tuple[ir.Call, set[str
     trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
         module.span(model.cast.call),
-        f"{model.makes} {trains} train {model.dtype} parameters: {consequence}; {advice}",
+        f"{model.makes} {trains} train {model.dtype} {model.trained}: {consequence}; "
+        f"{advice.replace('parameters', model.trained)}",
         severity=Severity.WARNING if model.dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,

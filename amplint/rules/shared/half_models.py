@@ -17,7 +17,7 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.kept_arguments import kept_parameters
-from amplint.model.objects.key_parts import attribute_of, last_name, owner_of, self_id, variable_parts
+from amplint.model.objects.key_parts import attribute_of, contains, last_name, owner_of, self_id, variable_parts
 from amplint.model.regions.training_regions import put_into
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -31,7 +31,7 @@ from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast
 from amplint.model.usage.part_casts import is_idle, is_out_of_sight, part_casts
-from amplint.rules.shared.adapters import adapts, adapts_another, by_choice, names_adapters
+from amplint.rules.shared.adapters import adapts, adapts_another, by_choice, makes_them_half, names_adapters
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -48,6 +48,7 @@ _WRAPS = {"torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParal
 _WRAPPED = ("module", "_orig_mod")
 # What is written in a function that may cast a model to another dtype.
 _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
+_FREEZES = re.compile(r"(?<!un)freeze")
 # What is written where `_casts_of_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|apply|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
@@ -64,7 +65,8 @@ class HalfModel(NamedTuple):
     objects keep it once it is cast; `doubtful`: whether objects do, or code out of sight wraps it. `owned`: the
     optimizers that are made of its parameters in sight; `given`: those that functions make which get the model;
     `beside`: the one that the function that casts it gets next to it, if nothing in sight calls that function.
-    `adapts`: adapters are trained in the same program; `by_choice`: those of this model, if an option asks for them.
+    `adapts`: adapters are trained in the same program; `by_choice`: those of this model, if an option asks for them;
+    `has_half`: those of this model are in its dtype.
     """
 
     cast: Cast
@@ -77,6 +79,7 @@ class HalfModel(NamedTuple):
     beside: frozenset[str]
     adapts: bool
     by_choice: bool
+    has_half: bool
 
     @property
     def cause(self) -> str:
@@ -86,7 +89,13 @@ class HalfModel(NamedTuple):
     @property
     def makes(self) -> str:
         """For a message: what the cast does, or, where the code chooses its dtype, can do."""
-        return "this cast makes" if self.cast.dtype == self.dtype else "this cast can make"
+        said = "this cast makes" if self.cast.dtype == self.dtype else "this cast can make"
+        return f"without adapters, {said}" if self.by_choice else said
+
+    @property
+    def trained(self) -> str:
+        """For a message: what of it is trained."""
+        return "adapters" if self.has_half else "parameters"
 
     @property
     def optimizers(self) -> set[str]:
@@ -118,24 +127,26 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
         ):
             continue  # it is cast back, or a part of it, or to what can't be told
         adapted = module.once(adapts)
-        chosen = adapted and by_choice(module, frozenset({half.key}), casts_when(module, half, dtype))
-        wrapped = _is_wrapped(module, half, with_adapters=chosen)
+        in_half = adapted and makes_them_half(module, frozenset({half.key}), half.call)
+        chosen = adapted and not in_half and by_choice(module, frozenset({half.key}), casts_when(module, half, dtype))
+        wrapped = _is_wrapped(module, half, with_adapters=chosen or in_half)
         if wrapped is None:
             continue
         outside, kept = returned_as(module, ir.function_of(half.call), half.key), _kept_as(module, half)
         outside |= of_calls.get(half, set()) | _of_instances(module, half)
         passed_in = _passed_in(module, half)
-        if any(each.key in outside | kept | passed_in and each.dtype != dtype for each in every):
+        if any(each.dtype != dtype and _is_cast_later(half, each, outside | kept | passed_in) for each in every):
             continue
         keys = _with_others(module, {half.key, *passed_in, *outside, *kept})
         owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
-        if adapted and not chosen and not (owned and adapts_another(module, keys)):
+        if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
             continue
         given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
         beside = frozenset(_beside(module, half) if not owned and not given else ())
         elsewhere = bool(outside or kept)
         doubtful = bool(kept) or wrapped or (half in of_parts and is_out_of_sight(module, half))
-        found.append(HalfModel(half, dtype, keys, elsewhere, doubtful, owned, given, beside, adapted, chosen))
+        held = (half, dtype, keys, elsewhere, doubtful, owned, given, beside)
+        found.append(HalfModel(*held, adapts=adapted, by_choice=chosen, has_half=in_half))
     return found
 
 
@@ -168,11 +179,18 @@ def _owned_by(module: Module, model: str) -> set[str]:
 def _owned_with_whole(module: Module, model: str) -> set[str]:
     """The optimizers made of all parameters of what a model is a part of: `Adam(net.parameters())` has `net.body`'s."""
     known, found, whole = objects(module), set[str](), owner_of(model)
-    frozen = wholly_frozen(module) if whole else frozenset[str]()
+    frozen = {*wholly_frozen(module), *module.once(_freeze_some)} if whole else set[str]()
     while whole and whole not in frozen:
         found |= known.owned_by(whole)
         whole = owner_of(whole)
     return found
+
+
+def _freeze_some(module: Module) -> set[str]:
+    """The keys of the models with a method that is called and by its name freezes a part: `net.freeze_body()`."""
+    calls = [each for each in module.whole.near("freeze").calls if _FREEZES.search(ir.last_name(each.func))]
+    bases = [each.func.base for each in calls if isinstance(each.func, ir.Attribute)]
+    return {key for each in bases if (key := objects(module).key(each)) is not None}
 
 
 def _owned_by_parts(module: Module, model: str) -> set[str]:
@@ -331,7 +349,7 @@ def _can_follow(module: Module, half: Cast, other: Cast) -> bool:
 
 def _can_be(module: Module, cast: Cast, dtype: str) -> bool:
     """Whether a cast is to a dtype that can be this one or another."""
-    given = _dtype(cast)
+    given = _dtype(module, cast)
     return given is not None and any(each.name == dtype for each in dtypes(module, given))
 
 
@@ -374,6 +392,8 @@ def _kept_as(module: Module, half: Cast) -> set[str]:
         for name, value in (calls.arguments(call, callee) or {}).items():
             if value in given and name in attributes:
                 found.add(attributes[name])
+                # `net = Policy(backbone)`: the parameters of `net` are those of `net.backbone`, too
+                found |= {attribute_of(key, last_name(attributes[name])) for key in known.assigned_to(_moved(call))}
     return found
 
 
@@ -412,6 +432,12 @@ def _is_of_library(module: Module, call: ir.Call) -> bool:
 def given_to(made: ir.Assign) -> list[ir.Value]:
     """What the call is given whose result is assigned."""
     return [each.value for each in made.value.args] if isinstance(made.value, ir.Call) else []
+
+
+def _is_cast_later(half: Cast, other: Cast, keys: set[str]) -> bool:
+    """Whether another cast is one of a model with some other keys, or of what has it or the model as a part."""
+    is_behind = other.call.id > half.call.id and contains(other.key, half.key) and other.key != half.key
+    return is_behind or any(contains(other.key, each) for each in keys)
 
 
 def _is_other(cast: Cast, half: Cast, dtype: str) -> bool:
@@ -527,13 +553,13 @@ def _moves(value: ir.Value | None) -> bool:
 
 def casts_when(module: Module, half: Cast, dtype: str) -> Formula:
     """What has to hold for a cast to be made, and to this dtype."""
-    known, chosen = decided(module), _dtype(half)
+    known, chosen = decided(module), _dtype(module, half)
     return both(known.around(half.call), known.is_dtype(chosen, dtype) if chosen is not None else TRUE)
 
 
-def _dtype(half: Cast) -> ir.Value | None:
+def _dtype(module: Module, half: Cast) -> ir.Value | None:
     """The dtype of a cast, where it is chosen elsewhere."""
-    return dtype_of(half.call) if half.dtype is None else None
+    return dtype_of(module, half.call) if half.dtype is None else None
 
 
 def scaled_steps(module: Module, optimizers: set[str]) -> Iterator[Event]:
