@@ -140,3 +140,72 @@ def test_a_scaler_refuses_gradients_of_cast_parts(tmp_path: Path) -> None:
     said = [each.message for each in check(text, tmp_path / "train.py") if each.code == "AMP208"]
     assert len(said) == 1
     assert 'raises "Attempting to unscale FP16 gradients"' in said[0]
+
+
+LOADERS = """\
+import torch
+from transformers import AutoModelForCausalLM
+
+
+def load_teacher():
+    return AutoModelForCausalLM.from_pretrained("big", torch_dtype=torch.bfloat16)
+
+
+def load_student():
+    student = AutoModelForCausalLM.from_pretrained("small", torch_dtype=torch.bfloat16)
+    return student, len(student.state_dict())
+
+
+def load_both():
+    teacher = load_teacher()
+    student, count = load_student()
+    return teacher, student, count
+
+
+def load(dtype=torch.bfloat16):
+    return AutoModelForCausalLM.from_pretrained("small", torch_dtype=dtype)
+
+
+def load_on():
+    student = load()
+    student.train()
+    return student
+"""
+DISTILL = """\
+import torch
+from loaders import load, load_both, load_on, load_student, load_teacher
+
+
+def main(loader):
+    LOAD
+    optimizer = torch.optim.AdamW(student.parameters(), lr=1e-5)
+    for batch in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = student(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "line"),
+    [
+        ("student, count = load_student()", "10"),
+        ("teacher, student, count = load_both()", "10"),
+        ("student, teacher, count = load_both()", "6"),
+        ("student = load()", "21"),
+        ("student = load_on()", "21"),
+        ("student = load(torch.float32)", ""),
+        ("student = load_on().float()", ""),
+        ("teacher, _, count = load_both()\n    student = torch.nn.Linear(2, 2)", ""),
+        ("teacher, student, count = load_both()\n    student.float()", ""),
+    ],
+)
+def test_a_model_that_functions_of_another_file_return_on(load: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "loaders.py").write_text(LOADERS)
+    train = tmp_path / "train.py"
+    train.write_text(DISTILL.replace("LOAD", load))
+    found = [each.message for each in check(train.read_text(), train) if each.code == "AMP217"]
+    assert [f"runs line {line} of loaders.py: this cast" in each for each in found] == ([True] if line else [])

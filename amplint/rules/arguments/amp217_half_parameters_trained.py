@@ -7,9 +7,11 @@ the optimizer, AMP208 reports the cast.
 
 A function or method that casts many of a model's parameters counts as a cast, too: `model.apply(to_half)`, a loop over
 `model.parameters()` that sets `data`, and `model.convert_to_fp16()`, also where the constructor calls it if an option
-asks for it. If that method is out of sight, its name decides, and the finding is a `likely` warning. The dtype may stand
-in a dict that `from_pretrained` unpacks. If another model keeps the half one, an optimizer with all parameters of that
-model trains it, too: a `likely` warning, unless one of them is frozen.
+asks for it. If that method is out of sight, its name decides, and the finding is a `likely` warning.
+
+The dtype may be in a dict that `from_pretrained` unpacks, and the cast in a function of another file. If another model
+keeps the half one, an optimizer with all parameters of that model trains it, too: a `likely` warning, unless one of the
+two is frozen.
 
 Also finds a Trainer of transformers or TRL that trains such a model as a whole, and a Trainer or Fabric of Lightning
 with the precision "16-true" or "bf16-true", which casts the whole model. The precision may be in the call, or the
@@ -33,7 +35,7 @@ amplint reports nothing if:
 - the model, or a part of it, is cast back, or only single parameters are cast, in no loop over all of them;
 - only a part of the model is trained (`model.head.parameters()`), and the file replaces that part;
 - the cast comes after the training, or the model is frozen;
-- the trained model comes from a function of another file, unless that function only wraps the model, judged by its name
+- a function out of sight gives back another model for the half one, unless it only wraps the model, judged by its name
   (`compile_model(model)`);
 - adapters of this model are trained (peft), which are in float32. If only an option that is off by default adds the
   adapters, or one without a default in sight, the finding is a `likely` warning: without the option, the half-precision

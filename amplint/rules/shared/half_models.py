@@ -53,6 +53,7 @@ _FREEZES = re.compile(r"(?<!un)freeze")
 _CASTING = re.compile(r"data|float|double|apply|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
 # Their optimizers have no copies of the parameters in float32.
+_DEEP = 3  # functions that return a model on
 _MANY_PARTS = 100  # of groups, lists and the loops that fill them
 _LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
 
@@ -132,7 +133,7 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
         wrapped = _is_wrapped(module, half, with_adapters=chosen or in_half)
         if wrapped is None:
             continue
-        outside, kept = returned_as(module, ir.function_of(half.call), half.key), _kept_as(module, half)
+        outside, kept = _returned_on(module, ir.function_of(half.call), half.key), _kept_as(module, half)
         outside |= of_calls.get(half, set()) | _of_instances(module, half)
         passed_in = _passed_in(module, half)
         if any(each.dtype != dtype and _is_cast_later(half, each, outside | kept | passed_in) for each in every):
@@ -154,9 +155,11 @@ def _of_callers(module: Module) -> dict[Cast, set[str]]:
     """The casts that functions return at once, as casts of what their callers keep, and the keys of all of those."""
     known, found = objects(module), dict[Cast, set[str]]()
     for call, dtype in returned_casts(module):
-        keys = {key for each in callers(module, ir.function_of(call)) for key in known.assigned_to(each)}
-        if keys:
-            found[Cast(call, min(keys), dtype)] = keys
+        kept = [(each, key) for each in callers(module, ir.function_of(call)) for key in known.assigned_to(each)]
+        if kept:
+            on = (_returned_on(module, ir.function_of(each), key) for each, key in kept)
+            keys = {key for _, key in kept}
+            found[Cast(call, min(keys), dtype)] = keys.union(*on)
     return found
 
 
@@ -351,6 +354,16 @@ def _can_be(module: Module, cast: Cast, dtype: str) -> bool:
     """Whether a cast is to a dtype that can be this one or another."""
     given = _dtype(module, cast)
     return given is not None and any(each.name == dtype for each in dtypes(module, given))
+
+
+def _returned_on(module: Module, function: ir.Function | None, inside: str, depth: int = _DEEP) -> set[str]:
+    """The keys under which callers, and their callers, keep what has a key inside a function that returns it on."""
+    found = returned_as(module, function, inside)
+    for call in callers(module, function) if found and depth else ():
+        outer = ir.function_of(call)
+        if outer is not None and outer is not function:
+            found |= {each for key in found for each in _returned_on(module, outer, key, depth - 1)}
+    return found
 
 
 def returned_as(module: Module, function: ir.Function | None, inside: str) -> set[str]:
