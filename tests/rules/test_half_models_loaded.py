@@ -76,7 +76,7 @@ class Policy(nn.Module):
         FROZEN
 
     def forward(self, batch):
-        return self.head(self.trunk(batch).float())
+        FORWARD
 
 
 def main(loader):
@@ -89,12 +89,20 @@ def main(loader):
         optimizer.step()
         optimizer.zero_grad()
 """
+PARTS = {
+    "TRUNK": "trunk",
+    "FROZEN": "pass",
+    "MORE": "pass",
+    "PARAMS": "policy.parameters()",
+    "FORWARD": "return self.head(self.trunk(batch).float())",
+}
+ASKED = "with torch.no_grad():\n            body = self.trunk.BODY(batch)\n        return self.head(body)"
 LOAD = 'AutoModel.from_pretrained("small", torch_dtype=torch.bfloat16)'
 
 
 def kept(**parts: str) -> list[tuple[str, Confidence]]:
     text = KEPT
-    for part, written in {"TRUNK": "trunk", "FROZEN": "pass", "MORE": "pass", "PARAMS": "policy.parameters()"}.items():
+    for part, written in PARTS.items():
         text = text.replace(part, parts.get(part, written))
     return found(text)
 
@@ -106,6 +114,8 @@ def kept(**parts: str) -> list[tuple[str, Confidence]]:
         {"PARAMS": "[p for p in policy.parameters() if p.requires_grad]"},
         {"TRUNK": LOAD},
         {"MORE": "policy.trunk.requires_grad_(True)"},
+        {"MORE": "policy.eval()"},
+        {"FORWARD": ASKED.replace("with torch.no_grad()", "if batch is not None").replace(".BODY", "")},
     ],
 )
 def test_a_half_model_that_another_keeps(parts: dict[str, str]) -> None:
@@ -123,6 +133,10 @@ def test_a_half_model_that_another_keeps(parts: dict[str, str]) -> None:
         {"MORE": "trunk.requires_grad_(False)"},
         {"PARAMS": "policy.head.parameters()"},
         {"MORE": "policy.freeze_trunk()"},
+        {"FROZEN": "self.trunk.eval()"},
+        {"FORWARD": ASKED.replace(".BODY", "")},
+        {"FORWARD": ASKED.replace("BODY", "encode")},
+        {"TRUNK": LOAD, "FORWARD": ASKED.replace(".BODY", "")},
     ],
 )
 def test_parameters_of_what_keeps_it_that_are_not_half(parts: dict[str, str]) -> None:

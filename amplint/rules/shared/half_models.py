@@ -10,6 +10,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import also_as, callers, keys_passed
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_callable, local_function
+from amplint.model.calls.gradients_off import never_has_gradients
 from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.formulas import TRUE, Formula, both, contradict
 from amplint.model.inference.value_sets import decided
@@ -48,6 +49,8 @@ _WRAPS = {"torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParal
 _WRAPPED = ("module", "_orig_mod")
 # What is written in a function that may cast a model to another dtype.
 _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
+# Methods of a model that run nothing.
+_NOT_RUN = (*RETURNS_ITSELF, "parameters", "named_parameters", "state_dict", "load_state_dict", "modules", "children")
 _FREEZES = re.compile(r"(?<!un)freeze")
 # What is written where `_casts_of_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|apply|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
@@ -140,6 +143,8 @@ def _half_models(module: Module, dtype: str) -> list[HalfModel]:
             continue
         keys = _with_others(module, {half.key, *passed_in, *outside, *kept})
         owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
+        if not _is_only_asked(module, keys):
+            owned |= {optimizer for key in keys for optimizer in _owned_with_whole(module, key)}
         if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
             continue
         given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
@@ -168,12 +173,7 @@ def _owned_by(module: Module, model: str) -> set[str]:
     it.
     """
     known, more = objects(module), set[str]()
-    owned = (
-        known.owned_by(model)
-        | _owned_with_whole(module, model)
-        | module.once(_owned_through_lists).get(model, set())
-        | _owned_by_parts(module, model)
-    )
+    owned = known.owned_by(model) | module.once(_owned_through_lists).get(model, set()) | _owned_by_parts(module, model)
     for call in module.calls_of("torch.optim.*") if owned else ():
         more |= also_returned(module, call, owned & {*known.stored_as(call)})
     return owned | more
@@ -187,6 +187,24 @@ def _owned_with_whole(module: Module, model: str) -> set[str]:
         found |= known.owned_by(whole)
         whole = owner_of(whole)
     return found
+
+
+def _is_only_asked(module: Module, keys: frozenset[str]) -> bool:
+    """Whether a model that another keeps is only there to be asked: it is put into `eval` where the other is made, or
+    is run without gradients.
+    """
+    known = objects(module)
+    for call in near_kept(module, keys).calls:
+        function = ir.function_of(call)
+        base = ir.called_on(call, "eval")
+        if base is not None and known.key(base) in keys and function is not None and function.name == "__init__":
+            return True
+        run = [call.func]
+        if isinstance(call.func, ir.Attribute) and call.func.attr not in _NOT_RUN:
+            run.append(call.func.base)
+        if any(known.key(each) in keys for each in run) and never_has_gradients(module, call):
+            return True
+    return False
 
 
 def _freeze_some(module: Module) -> set[str]:
