@@ -48,21 +48,34 @@ def put_at(module: Module, table: ir.Value, key: object) -> list[ir.Value]:
     Nothing where what is put in can't be told.
     """
     tables = [_written(module, each) for each in _sources(module, table)]
-    known, name = [each for each in tables if each is not None], ir.last_name(table)
-    near = module.whole.near(name) if name else None
-    if near is None or len(known) < len(tables):
+    known = [each for each in tables if each is not None]
+    stored = _stored_at(module, ir.last_name(table), key)
+    if len(known) < len(tables) or stored is None:
         return []
-    found = [each[key] for each in known if key in each]
-    for statement in near.statements:
-        for target in statement.targets if isinstance(statement, ir.Assign) else ():
-            if isinstance(target, ir.Subscript) and ir.last_name(target.base) == name:
-                if not isinstance(target.index, ir.Constant):
-                    return []
-                if target.index.value == key and isinstance(statement, ir.Assign) and statement.value is not None:
-                    found.append(statement.value)
+    return [*(each[key] for each in known if key in each), *stored]
+
+
+def _stored_at(module: Module, name: str, key: object) -> list[ir.Value] | None:
+    """What is stored at a key of the dicts with a name; None where what is put into one can't be told."""
+    if not name:
+        return None
+    near, found = module.whole.near(name), list[ir.Value]()
     bases = ((each, ir.called_on(each, *_ADDS)) for each in near.calls)
-    changed = [each for each, base in bases if base is not None and ir.last_name(base) == name]
-    return found if all(map(_takes_one_out, changed)) else []
+    if not all(_takes_one_out(each) for each, base in bases if base is not None and ir.last_name(base) == name):
+        return None
+    for statement in near.statements:
+        for index in _indices(statement, name):
+            if not isinstance(index, ir.Constant):
+                return None
+            if index.value == key and isinstance(statement, ir.Assign) and statement.value is not None:
+                found.append(statement.value)
+    return found
+
+
+def _indices(statement: ir.Statement, name: str) -> list[ir.Value]:
+    """At what a statement stores something in what has a name."""
+    targets = statement.targets if isinstance(statement, ir.Assign) else ()
+    return [each.index for each in targets if isinstance(each, ir.Subscript) and ir.last_name(each.base) == name]
 
 
 def _takes_one_out(call: ir.Call) -> bool:
