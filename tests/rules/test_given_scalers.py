@@ -103,6 +103,19 @@ def test_whether_the_loss_is_finite_says_nothing_of_its_gradients(tmp_path: Path
     assert codes(tmp_path / "loop.py", LOOP) == [("AMP402", "certain")]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# if torch.isnan(norm): raise ValueError",
+        "if torch.isnan(norm): print('the norm is nan')",
+        "if not torch.isfinite(norm): log.warning('overflow'); print(norm)",
+    ],
+)
+def test_what_is_only_said_of_the_norm_skips_no_step(tmp_path: Path, line: str) -> None:
+    text = LOOP.replace("        optimizer.step()\n", f"        {line}\n        optimizer.step()\n")
+    assert codes(tmp_path / "loop.py", text) == [("AMP402", "certain")]
+
+
 def test_whether_the_norm_is_finite_is_asked_before_the_step(tmp_path: Path) -> None:
     asks = "        if torch.isfinite(norm):\n            optimizer.step()\n"
     assert codes(tmp_path / "loop.py", LOOP.replace("        optimizer.step()\n", asks)) == []
@@ -116,3 +129,49 @@ def test_a_plain_backward_after_a_clear_is_the_optimizers(
     tmp_path: Path, backward: str, expected: list[tuple[str, str]]
 ) -> None:
     assert codes(tmp_path / "gan.py", TWO.format(backward=backward)) == expected
+
+
+GIVEN_AWAY = """\
+import torch
+
+from states import save
+
+
+def train(model, loader, optimizer, criterion):
+    scaler = torch.amp.GradScaler("cuda")
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        save("last.pt", model, optimizer, scaler)
+"""
+SAVES = """\
+import torch
+
+
+def save(path, model, optimizer, scaler):
+    states = [each.state_dict() for each in (model, optimizer, scaler)]
+    torch.save(states, path)
+    {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"), [("return path", [("AMP404", "certain")]), ("scaler.update()", [])], ids=["saves", "updates"]
+)
+def test_a_scaler_is_given_to_code_of_another_file(tmp_path: Path, last: str, expected: list[tuple[str, str]]) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states" / "__init__.py").write_text("from states.files import *\n")
+    (tmp_path / "states" / "files.py").write_text(SAVES.format(last=last))
+    assert codes(tmp_path / "train.py", GIVEN_AWAY) == expected
+
+
+@pytest.mark.parametrize(
+    ("margin", "expected"), [("    ", [("AMP404", "likely")]), ("        ", [])], ids=["after the loop", "in the loop"]
+)
+def test_a_scaler_is_given_to_code_out_of_sight(tmp_path: Path, margin: str, expected: list[tuple[str, str]]) -> None:
+    text = GIVEN_AWAY.replace("        save(", f"{margin}save(")
+    assert codes(tmp_path / "train.py", text) == expected

@@ -362,6 +362,27 @@ def ancestors(module: Module, cls: ir.Class, depth: int = 4) -> Iterator[ir.Clas
             yield from ancestors(module, found, depth - 1)
 
 
+def runs_instead(module: Module, function: ir.Function | None, other: ir.Function | None) -> bool:
+    """Whether no object runs both of two methods: they have one name, and one of them overrides the other, or both
+    override the same one. A method that calls one of its own name, as by `super()`, runs that too.
+    """
+    if function is None or other is None or function is other or function.name != other.name:
+        return False
+    first, second = function.cls, other.cls
+    if first is None or second is None or any(map(_calls_its_own_name, (function, other))):
+        return False
+    above = [*ancestors(module, first)], [*ancestors(module, second)]
+    related = any(each is second for each in above[0]) or any(each is first for each in above[1])
+    return related or any(each is one for each in above[0] for one in above[1])
+
+
+def _calls_its_own_name(function: ir.Function) -> bool:
+    return any(
+        isinstance(call.func, ir.Attribute) and call.func.attr == function.name
+        for call in ir.calls_below(function.body)
+    )
+
+
 def storing_class(module: Module, cls: ir.Class, attr: str) -> ir.Class | None:
     """The class whose methods store an attribute of an object: its own one, or the first in sight that it inherits."""
     return next((each for each in chain((cls,), ancestors(module, cls)) if each.stored(attr)), None)

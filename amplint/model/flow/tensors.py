@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.state import AbstractValue, State, ValueKind
+from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -131,12 +132,28 @@ class Tensors:
             read = {each.attr for each in every if isinstance(each, ir.Attribute)}
             found = (
                 not read.isdisjoint(SCALE_READS),
-                any("scale" in word.lower() and "scaler" not in word.lower() for word in words),
+                any(map(self._is_of_scale, every)),
                 "grad" in read and not words.isdisjoint(_NORMS),
             )
             plain = not any(found) and "scale" not in read and not self._objects.is_norm(value)
             self._parts[value.id] = _Parts(*found, [each for each in every if isinstance(each, ir.Name)], plain)
         return self._parts[value.id]
+
+    def _is_of_scale(self, value: ir.Value, depth: int = 4) -> bool:
+        """Whether a value may be a loss scale by its name: `self.loss_scale`, `scaled`. Where all that a variable can
+        be is arithmetic of names, these decide: `scaled_loss = loss / accumulation_steps` has no scale.
+        """
+        word = ir.last_name(value).lower()
+        if "scale" not in word or "scaler" in word:
+            return False
+        if not isinstance(value, ir.Name) or value.bound or not depth:
+            return True
+        found = values_of(self._module, value)
+        return not found.is_closed or any(
+            not _is_arithmetic(each) or self._is_of_scale(each, depth - 1)
+            for leaf in found.leaves
+            for each in ir.walk_values(leaf.value)
+        )
 
     def by_hand(self, statement: ir.AugAssign, state: State) -> Event | None:
         """`p.grad *= max_norm / total_norm`: clipping written by hand."""
@@ -155,6 +172,10 @@ class Tensors:
             if any(self.is_norm(arg.value, state) for arg in call.args):
                 return Event("clip", call, subject=func.base, how="norm")
         return None
+
+
+def _is_arithmetic(value: ir.Value) -> bool:
+    return isinstance(value, (ir.Name, ir.Attribute, ir.Constant, ir.Binary, ir.Unary))
 
 
 def may_divide(call: ir.Call) -> bool:

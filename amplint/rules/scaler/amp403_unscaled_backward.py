@@ -230,7 +230,9 @@ def _is_unscaled(module: Module, each: Misuse) -> bool:
     backward, use = each.reached, flow.event_states[violation.meets]
     if use.event.kind == "update" and not calls_of(flow, violation.scaler, "step", "unscale_"):
         return False  # nothing uses them
-    if used_elsewhere(module, flow, violation.scaler, "scale") and not _is_seen_whole(module, each, use.event):
+    if used_elsewhere(module, flow, violation.scaler, "scale", each.node) and not _is_seen_whole(
+        module, each, use.event
+    ):
         return False
     if (violation.gradients is None and _clears_others(flow, backward, use)) or not surely_plain(module, each):
         return False
@@ -268,7 +270,7 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
         return None, "amplint can't rewrite this form of the backward pass; scale the loss by hand"
     if not says_the_same(module, scaler, call, use.call):
-        return None, f"`{module.text(scaler)}` is assigned only after the backward pass; assign it before, by hand"
+        return None, f"`{module.text(scaler)}` is assigned only after the backward pass; move the assignment up by hand"
     if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
         return None, "the backward pass is under a condition that the step isn't under; scale the loss by hand"
     uses = calls_of(flow, str(use.scaler), "unscale_", "step")

@@ -4,7 +4,7 @@
 Finds `unscale_`, `step` and `update` of a scaler that run before its first `scaler.scale(...)`, in the function or
 script that creates the scaler.
 
-How certain a finding is depends on the condition under which the code misbehaves. The message names the condition:
+The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
@@ -109,7 +109,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
 def _is_early(module: Module, each: Misuse) -> bool:
     """Whether the call comes before any scale: always, or in the first iteration, with no condition to prevent it."""
     flow, scaler, call = each.flow, each.violation.scaler, each.node
-    if _is_about_the_loss(each) or used_elsewhere(module, flow, scaler, "scale"):
+    if _is_about_the_loss(each) or used_elsewhere(module, flow, scaler, "scale", call):
         return False
     enabled = [state for state in each.reached.states if not flow.disabled(scaler, state)]
     if len(each.states) >= len(enabled):

@@ -120,7 +120,7 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     return rule.finding(
         module.span(clear.call),
         f"{when}`{module.on_one_line(clear.call)}` clears the gradients on each micro step: the step on "
-        f"{module.line(step.call)} uses only those of the last micro step; {to_do}",
+        f"{module.line(step.call)} uses only the gradients of the last micro step; {to_do}",
         fix=offered,
         withheld=withheld,
     )
@@ -186,7 +186,10 @@ def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | N
     if gone is None or (behind is None and not cleared):
         return None, "a call is on one line with other code; move `zero_grad()` by hand"
     if not says_the_same(module, clear.call.func.base, clear.call, place):
-        return None, f"`{module.text(clear.call.func.base)}` may be another optimizer at the step; move it by hand"
+        return (
+            None,
+            f"`{module.text(clear.call.func.base)}` may be another optimizer at the step; move `zero_grad()` by hand",
+        )
     title = "Move `zero_grad()` after the step (all micro steps then count)"
     if behind is None:
         title = "Remove this `zero_grad()`, as another one follows the step (all micro steps then count)"

@@ -10,6 +10,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import called_back, callers, passed, passed_by
 from amplint.model.calls.external_calls import function_named, inherits, local_function
 from amplint.model.inference.values import parameter_read
+from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
 from amplint.model.objects.key_parts import attribute_of_self, is_attribute, made_key, own_self, root_of
@@ -151,7 +152,7 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
             if function is not None:
                 return (
                     f"`{module.on_one_line(at.func)}` on {module.line(at)} gets each state as an argument; "
-                    "pass and load the scaler's `state_dict()` too"
+                    "pass and load the scaler's state too"
                 )
             return (
                 "the optimizer's state is saved in a separate file; save and load the scaler's `state_dict()` by hand"
@@ -222,7 +223,7 @@ def _may_be_anyones(module: Module) -> bool:
 
 def is_of_none(module: Module, base: ir.Value) -> bool:
     """Whether an object is a parameter for which each call of the function gives None."""
-    only = module.names.bindings(base) if isinstance(base, ir.Name) else []
+    only = reaching(module.names, base) if isinstance(base, ir.Name) else []
     function = only[0].node if len(only) == 1 and isinstance(only[0], Other) else None
     if not isinstance(base, ir.Name) or not isinstance(function, ir.Function):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amplint.base.paths import seen_from
@@ -52,6 +53,22 @@ def _loads_in_sight(module: Module) -> list[ir.Call]:
         and not goes_back(module, call)
         and not _is_over(module, call, _UP)
     ]
+
+
+def is_loaded_by_nobody(module: Module) -> bool:
+    """Whether an optimizer's state is only loaded by functions for that, and no code in sight calls them: someone may
+    call them by hand, as in a notebook.
+    """
+    functions = [ir.function_of(each) for each in loads_in_sight(module)]
+    by_hand = bool(functions) and all(map(partial(_waits_for_a_call, module), functions))
+    return by_hand and handed_over(module) is None and loaded_elsewhere(module) is None
+
+
+def _waits_for_a_call(module: Module, function: ir.Function | None) -> bool:
+    """Whether a function, which by its name loads, is no method, and nothing in the file calls it."""
+    if function is None or function.cls is not None or not _LOADING.search(function.name):
+        return False
+    return not callers(module, function)
 
 
 def goes_back(module: Module, load: ir.Call) -> bool:

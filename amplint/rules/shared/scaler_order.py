@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Confidence
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
+from amplint.model.calls.external_calls import runs_instead
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.guessed_branches import Changing
@@ -338,16 +339,18 @@ def on_micro_steps(misuse: Misuse) -> bool:
 def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str, call: ir.Node | None = None) -> bool:
     """Whether a function that the flow doesn't show calls a method of the scaler, in this file or in another.
 
-    `call`: it matters to this one. What overrides the method that this stands in runs without it.
+    `call`: it matters to this one. What overrides the method of this call, or is overridden by it, runs without it.
     """
     known = objects(module)
+    function = ir.function_of(call) if call is not None else None
     return used_by_others(module, scaler, method, call) or any(
-        isinstance(call.func, ir.Attribute)
-        and call.func.attr == method
-        and known.is_scaler(call.func.base) == known.original(scaler)
-        and not flow.contains(call)
-        and not flow.follows(call)
-        for call in module.whole.near(method).calls
+        isinstance(each.func, ir.Attribute)
+        and each.func.attr == method
+        and known.is_scaler(each.func.base) == known.original(scaler)
+        and not flow.contains(each)
+        and not flow.follows(each)
+        and not runs_instead(module, ir.function_of(each), function)
+        for each in module.whole.near(method).calls
     )
 
 
