@@ -5,6 +5,7 @@ The function casts the data of a parameter that it is given, or reaches: `layer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 # What the models of guided-diffusion, and of what comes from it, call the methods that cast most of their parameters.
 _METHODS = {"convert_to_fp16": "float16", "convert_to_bf16": "bfloat16", "convert_to_fp32": "float32"}
+_SETS_DATA = re.compile(r"\.data\b[^=\n]*=(?!=)")  # what is written where the data of a parameter is set
 _DEEP = 4  # functions that hand a model on to the one that casts
 
 
@@ -60,7 +62,7 @@ def _applied(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
 
 def _looped(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
     """The casts in loops over a model's parameters: `for each in net.parameters(): each.data = each.data.half()`."""
-    for statement in module.whole.near("data").statements:
+    for statement in module.whole.near(_SETS_DATA).statements:
         dtype = _casts_data(module, statement)
         loops = [each for each in loops_round(statement) if isinstance(each, ir.For)] if dtype is not None else []
         model = ir.called_on(loops[0].iter, "parameters", "named_parameters") if loops else None
