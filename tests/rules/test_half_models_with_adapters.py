@@ -72,10 +72,17 @@ def test_adapters_on_demand() -> None:
         {"DTYPE": "torch.float16 if args.use_lora else torch.float32"},
         {"PREPARE": "model = prepare_model_for_kbit_training(model)"},
         {"PREPARE": "model.add_adapter(LoraConfig(r=8))"},
+        {"DTYPE": "torch.float16, load_in_4bit=True"},
+        {"DTYPE": "torch.float16, quantization_config=args.quantization"},
     ],
 )
 def test_adapters_that_are_trained(parts: dict[str, str]) -> None:
     assert not found(TRAINER, **{**ASKED, **parts})
+
+
+@pytest.mark.parametrize("dtype", ["torch.float16, load_in_4bit=False", "torch.float16, quantization_config=None"])
+def test_a_model_that_is_not_quantized(dtype: str) -> None:
+    assert found(TRAINER, **{**ASKED, "DTYPE": dtype}) == [("AMP208", Confidence.LIKELY)]
 
 
 def test_adapters_by_default() -> None:

@@ -83,6 +83,12 @@ def _is_half(module: Module, added: ir.Call, models: frozenset[str], cast: ir.Ca
     return name in _IN_DTYPE or (name == _UPCASTS and (stays or is_before))
 
 
+def is_quantized(loads: ir.Call) -> bool:
+    """Whether a call that loads a model may quantize it."""
+    given = (arg.value for arg in loads.args if arg.keyword is not None and _QUANTIZES.search(arg.keyword))
+    return any(not isinstance(each, ir.Constant) or bool(each.value) for each in given)
+
+
 def by_choice(module: Module, models: frozenset[str], cast: Formula) -> bool:
     """Whether a model that is cast under a condition gets adapters only where an option asks for them, which by default
     doesn't, or has no default in sight: else its own parameters are trained.

@@ -39,7 +39,14 @@ from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast
 from amplint.model.usage.part_casts import is_idle, is_out_of_sight, part_casts
-from amplint.rules.shared.adapters import adapts, adapts_another, by_choice, makes_them_half, names_adapters
+from amplint.rules.shared.adapters import (
+    adapts,
+    adapts_another,
+    by_choice,
+    is_quantized,
+    makes_them_half,
+    names_adapters,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -166,6 +173,8 @@ def _adapted(module: Module, half: Cast, dtype: str) -> tuple[bool, bool]:
         return False, False
     if makes_them_half(module, keys, half.call):
         return False, True
+    if is_quantized(half.call):
+        return False, False  # nobody trains it without adapters
     return by_choice(module, keys, casts_when(module, half, dtype)), False
 
 
