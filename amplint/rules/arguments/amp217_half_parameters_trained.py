@@ -38,10 +38,10 @@ amplint reports nothing if:
 - a function out of sight gives back another model for the half one, unless it only wraps the model, judged by its name
   (`compile_model(model)`);
 - adapters of this model are trained (peft), which are in float32. If only an option that is off by default adds the
-  adapters, or one without a default in sight, and the model is not quantized, the finding is a `likely` warning: without
-  the option, the half-precision parameters are trained. Adapters in half precision are a `likely` warning as well: `model.add_adapter(...)` and
-  `inject_adapter_in_model` give them the dtype of the layers, `get_peft_model` does so with
-  `autocast_adapter_dtype=False`, and a cast after it includes them;
+  adapters, or one without a default in sight, and the model is not quantized, the finding is a `likely` warning:
+  without the option, the half-precision parameters are trained. Adapters in half precision are a `likely` warning as
+  well: `model.add_adapter(...)` and `inject_adapter_in_model` give them the dtype of the layers, `get_peft_model` does
+  so with `autocast_adapter_dtype=False`, and a cast after it includes them;
 - DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 ## Why is this bad?
