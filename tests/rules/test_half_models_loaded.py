@@ -144,6 +144,8 @@ def test_parameters_of_what_keeps_it_that_are_not_half(parts: dict[str, str]) ->
 
 
 ADAPTED = """\
+import os
+
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
@@ -167,6 +169,11 @@ def main(loader, config):
         ("if config.use_lora:", True),
         ('if config["regime"] in ("lora", "qlora"):', True),
         ('if config.get("use_lora", True):', False),
+        ('if os.environ.get("METHOD", "lora") == "lora":', False),
+        ('if os.environ.get("METHOD", "full") == "lora":', True),
+        ('if os.environ.get("METHOD", "lora") in ("lora", "qlora"):', False),
+        ('if os.environ.get("METHOD", "full") in ("lora", "qlora"):', True),
+        ('if os.environ.get("LORA", "yes") != "no":', False),
         ("if config.train:", False),
         ("with config.lora():", False),
     ],
