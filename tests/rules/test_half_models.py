@@ -199,6 +199,8 @@ GROUPS = "for group in optimizer.param_groups:\n            group['lr'] = rate(x
         ("1e-2", SCHEDULE, "suspicion", "updates below about 0.4 % of a weight"),
         ("6e-4", GROUPS, "likely", "once the schedule lowers `lr=0.0006`"),
         ("6e-4", GROUPS.replace("lr", "weight_decay"), "suspicion", "updates below about 0.4 % of a weight"),
+        ("args.lr", "None", "suspicion", "updates below about 0.4 % of a weight"),
+        ("args.lr", SCHEDULE, "likely", "once the schedule lowers the rate, many updates are too small for bfloat16"),
     ],
 )
 def test_the_rate_decides_how_sure_it_is_in_bfloat16(rate: str, schedule: str, confidence: str, said: str) -> None:

@@ -91,3 +91,42 @@ def test_parameters_in_lists(groups: str, params: str) -> None:
     (message,) = with_groups(groups.replace("MODEL", "self.model"), params)
     assert "train float16 parameters" in message
     assert not with_groups(groups.replace("MODEL", "other"), params)
+
+
+BUILT = """\
+import torch
+
+
+def make_optimizer(net, options):
+    return torch.optim.Adam(net.parameters(), lr=1e-3)
+
+
+def build(options):
+    net = torch.nn.Linear(4, 4)
+    optimizer = MADE
+    return net, optimizer
+
+
+def main(options, loader):
+    net, optimizer = build(options)
+    CAST
+    for x in loader:
+        net(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    LAST
+"""
+OF_TORCH = "torch.optim.Adam(net.parameters(), lr=1e-3)"
+
+
+@pytest.mark.parametrize("made", [OF_TORCH, "make_optimizer(net, options)"])
+def test_a_model_that_is_cast_once_it_is_returned_with_its_optimizer(made: str) -> None:
+    def said(cast: str, last: str = "pass", made: str = made) -> int:
+        return len(found(BUILT.replace("MADE", made).replace("CAST", cast).replace("LAST", last)))
+
+    assert said("if options.small:\n        net = net.half()") == 1
+    assert said("net.half()") == 1
+    assert said("net.half()\n    net.float()") == 0
+    assert said("pass", "net.half()") == 0
+    assert said("net.half()", made="torch.optim.Adam(other.parameters())") == 0
+    assert said("other, _ = build(options)\n    other.half()") == 0

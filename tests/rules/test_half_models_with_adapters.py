@@ -72,10 +72,17 @@ def test_adapters_on_demand() -> None:
         {"DTYPE": "torch.float16 if args.use_lora else torch.float32"},
         {"PREPARE": "model = prepare_model_for_kbit_training(model)"},
         {"PREPARE": "model.add_adapter(LoraConfig(r=8))"},
+        {"DTYPE": "torch.float16, load_in_4bit=True"},
+        {"DTYPE": "torch.float16, quantization_config=args.quantization"},
     ],
 )
 def test_adapters_that_are_trained(parts: dict[str, str]) -> None:
     assert not found(TRAINER, **{**ASKED, **parts})
+
+
+@pytest.mark.parametrize("dtype", ["torch.float16, load_in_4bit=False", "torch.float16, quantization_config=None"])
+def test_a_model_that_is_not_quantized(dtype: str) -> None:
+    assert found(TRAINER, **{**ASKED, "DTYPE": dtype}) == [("AMP208", Confidence.LIKELY)]
 
 
 def test_adapters_by_default() -> None:
@@ -99,3 +106,83 @@ def main(loader):
 """
     assert found(text) == [("AMP217", Confidence.LIKELY)]
     assert not found(text.replace("AdamW", "SGD"))
+
+
+ADDED = """\
+import argparse
+import torch
+from accelerate import Accelerator
+from diffusers import UNet2DConditionModel
+from diffusers.training_utils import cast_training_params
+from peft import LoraConfig, get_peft_model, inject_adapter_in_model
+
+
+def main(args, loader):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision", choices=["no", "fp16", "bf16"])
+    args = parser.parse_args()
+    accelerator = Accelerator(mixed_precision=args.precision)
+    unet = UNet2DConditionModel.from_pretrained("small")
+    unet.requires_grad_(False)
+    FIRST
+    UPCAST
+    optimizer = torch.optim.AdamW(filter(lambda p: p.requires_grad, unet.parameters()), lr=1e-4)
+    unet, optimizer, loader = accelerator.prepare(unet, optimizer, loader)
+    for batch in loader:
+        loss = unet(batch).sample.float().mean()
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+CAST = "unet.to(dtype=torch.bfloat16)"
+BY_OPTION = "unet.to(dtype={'fp16': torch.float16, 'bf16': torch.bfloat16}[args.precision])"
+ADD = "unet.add_adapter(LoraConfig(r=8))"
+
+
+@pytest.mark.parametrize(
+    ("first", "codes"),
+    [
+        (f"{CAST}\n    {ADD}", ["AMP217"]),
+        (f"{ADD}\n    {CAST}", ["AMP217"]),
+        (f"{CAST}\n    inject_adapter_in_model(LoraConfig(r=8), unet)", ["AMP217"]),
+        (f"{CAST}\n    unet = get_peft_model(unet, LoraConfig(r=8), autocast_adapter_dtype=False)", ["AMP217"]),
+        (f"unet = get_peft_model(unet, LoraConfig(r=8))\n    {CAST}", ["AMP217"]),
+        (f"{BY_OPTION}\n    {ADD}", ["AMP208"]),  # and AMP217, of one cause
+        (f"{CAST}\n    unet = get_peft_model(unet, LoraConfig(r=8))", []),  # which are float32
+        (f"{CAST}\n    unet = get_peft_model(unet, LoraConfig(r=8), autocast_adapter_dtype=True)", []),
+        (
+            f"other = UNet2DConditionModel.from_pretrained('big')\n    other.add_adapter(LoraConfig(r=8))\n    {CAST}",
+            [],
+        ),
+        (CAST, []),
+    ],
+)
+def test_adapters_in_the_dtype_of_the_layers(first: str, codes: list[str]) -> None:
+    told = found(ADDED, FIRST=first, UPCAST="pass")
+    assert told == [(code, Confidence.LIKELY) for code in codes]
+
+
+@pytest.mark.parametrize(
+    ("upcast", "codes"),
+    [
+        ("cast_training_params(unet, dtype=torch.float32)", []),
+        ("if args.precision == 'fp16':\n        cast_training_params(unet, dtype=torch.float32)", ["AMP217"]),
+        ("if args.precision == 'bf16':\n        cast_training_params(unet, dtype=torch.float32)", ["AMP208"]),
+        ("for p in unet.parameters():\n        p.data = p.data.float()", []),
+    ],
+)
+def test_adapters_that_are_cast_back(upcast: str, codes: list[str]) -> None:
+    told = found(ADDED, FIRST=f"{BY_OPTION}\n    {ADD}", UPCAST=upcast)
+    assert told == [(code, Confidence.LIKELY) for code in codes]
+
+
+def test_adapters_of_quantized_layers_have_no_dtype_of_them() -> None:
+    text = ADDED.replace('from_pretrained("small")', 'from_pretrained("small", quantization_config=args.quantization)')
+    assert not found(text, FIRST=f"{CAST}\n    {ADD}", UPCAST="pass")
+
+
+def test_the_message_speaks_of_adapters() -> None:
+    text = ADDED.replace("FIRST", f"{CAST}\n    {ADD}").replace("UPCAST", "pass")
+    (message,) = [each.message for each in check(text, "train.py") if each.code == "AMP217"]
+    assert "train bfloat16 adapters" in message
+    assert message.endswith("keep float32 adapters, and use autocast")

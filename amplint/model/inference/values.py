@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed_by
-from amplint.model.calls.external_calls import inherits, storing_class
+from amplint.model.calls.external_calls import inherits, method, storing_class
 from amplint.model.inference.declared_settings import (
     Option,
     declared_flag,
@@ -600,6 +600,9 @@ class Follower:
             told = fields_given(cls, each.value) if isinstance(each.value, ir.Call) else None
             given = told.get(value.attr, default) if told is not None else None
             sources.append((Leaf(given) if given is not None else unknown).under(each))
+            named = isinstance(each.value, ir.Call) and each.value.unpacks("**") and not each.value.unpacks("*")
+            if told is None and named and default is not None:  # `Settings(**read(path))`
+                sources.append(Leaf(default, doubt=Doubt.DEFAULT).under(each))
         if sources:
             stays = self._stays(cls, value.attr, made) and not any(each.is_open for each in sources)
             return Step(tuple(dict.fromkeys(sources)), whole=stays)
@@ -639,6 +642,9 @@ class Follower:
         cls = classes.pop() if len(classes) == 1 else None
         if isinstance(cls, ir.Class):
             return self._field(value, cls, leaves) or self._of_self(value, cls)
+        read = {self._class_read(each) for each in calls}
+        if len(read) == 1 and (of := read.pop()) is not None:
+            return self._field(value, of)
         names = set[str]().union(*(self._module.names.of(each.func) for each in calls))
         surely = bool(names) and names <= KEPT.get(value.attr, set())
         if not surely and not names <= _NAMESPACES:
@@ -646,6 +652,16 @@ class Follower:
         given = [each.keyword(value.attr) for each in calls]
         known = [Leaf(each) for each in given if each is not None]
         return Step(tuple(known), whole=surely) if known and len(known) == len(given) else None
+
+    def _class_read(self, call: ir.Call) -> ir.Class | None:
+        """The class of which a class method makes an object of settings: `Settings.from_file(path)`."""
+        base = call.func.base if isinstance(call.func, ir.Attribute) else None
+        cls = self._module.names.definition(base) if base is not None else None
+        if not isinstance(cls, ir.Class) or not has_fields(cls):
+            return None
+        found = method(self._module, cls, ir.last_name(call.func))
+        decorators = found.decorators if found is not None else ()
+        return cls if any(self._module.names.of(each) == {"builtins.classmethod"} for each in decorators) else None
 
     def is_never_changed(self, value: ir.Attribute) -> bool:
         """Whether an attribute is a field of an object that is made in sight, and stays what it was made with."""

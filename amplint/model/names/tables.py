@@ -42,6 +42,47 @@ def _whole(module: Module, table: ir.Value) -> list[dict[object, ir.Value]]:
     return known if len(known) == len(tables) else []
 
 
+def put_at(module: Module, table: ir.Value, key: object) -> list[ir.Value]:
+    """What a dict can have at a key, where that is written out; other keys may be put in later.
+
+    Nothing where what is put in can't be told.
+    """
+    tables = [_written(module, each) for each in _sources(module, table)]
+    known = [each for each in tables if each is not None]
+    stored = _stored_at(module, ir.last_name(table), key)
+    if len(known) < len(tables) or stored is None:
+        return []
+    return [*(each[key] for each in known if key in each), *stored]
+
+
+def _stored_at(module: Module, name: str, key: object) -> list[ir.Value] | None:
+    """What is stored at a key of the dicts with a name; None where what is put into one can't be told."""
+    if not name:
+        return None
+    near, found = module.whole.near(name), list[ir.Value]()
+    bases = ((each, ir.called_on(each, *_ADDS)) for each in near.calls)
+    if not all(_takes_one_out(each) for each, base in bases if base is not None and ir.last_name(base) == name):
+        return None
+    for statement in near.statements:
+        for index in _indices(statement, name):
+            if not isinstance(index, ir.Constant):
+                return None
+            if index.value == key and isinstance(statement, ir.Assign) and statement.value is not None:
+                found.append(statement.value)
+    return found
+
+
+def _indices(statement: ir.Statement, name: str) -> list[ir.Value]:
+    """At what a statement stores something in what has a name."""
+    targets = statement.targets if isinstance(statement, ir.Assign) else ()
+    return [each.index for each in targets if isinstance(each, ir.Subscript) and ir.last_name(each.base) == name]
+
+
+def _takes_one_out(call: ir.Call) -> bool:
+    """Whether a call takes one key out of a dict."""
+    return ir.last_name(call.func) == "pop" and bool(call.positional) and isinstance(call.positional[0], ir.Constant)
+
+
 def values_in(module: Module, table: ir.Value) -> list[ir.Value]:
     """What stands in the one dict that a table is, where that is written out and nothing is put in later."""
     known = _whole(module, table)

@@ -33,10 +33,13 @@ WORDS = re.compile(
     r"|masked_fill_?\([^\n]*[-(,\s=]\d+(\.\d*)?e\+?\d"  # a number that float16 may not hold
     r"|\b1e-(?:[89]|1\d)\b"  # or that is 0 in float16
     r"|class \w+\((\w+\.)?(Seq2Seq)?Trainer\):"  # trains as a framework does
+    r"|\.half\(\)|\.bfloat16\(\)|\bconvert_to_(fp|bf)16\("  # casts a model, or parameters
+    r"|\btorch_dtype=|\bdtype=(torch|th)\.b?float16\b|\.to\((torch|th)\.b?float16\)"
 )
 # Each of the alternatives has one of these in it: to look for them first is quicker.
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy",
-          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool", "masked_fill", "1e-", "Trainer")  # fmt: skip
+          "_hook(", "conv1d(", "conv2d(", "conv3d(", "avg_pool", "masked_fill", "1e-", "Trainer", ".half()", "float16",
+          "fp16(", "bf16(", "torch_dtype")  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.

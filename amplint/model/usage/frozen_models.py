@@ -22,6 +22,8 @@ _SETTERS = ("set_requires_grad", "requires_grad", "toggle_grad", "set_grad")
 
 # Functions and methods that have some parameters trained, by their names, in a model that was frozen before.
 _UNFREEZES = re.compile(r"(?i)unfreeze|lora|adapter|peft|trainable")
+# Functions that only say what is frozen, by their names.
+_TELLS = re.compile(r"(?i)^_*(print|log|show|report|count|describe|summari[sz]e)|(status|summary|report)$")
 
 
 class Setting(NamedTuple):
@@ -151,7 +153,7 @@ def _frozen_by(call: ir.Call) -> Iterator[ir.Value]:
         yield base
         if isinstance(call.parent, ir.Assign):  # `teacher = load().requires_grad_(False)`
             yield from call.parent.targets
-    if "freeze" in name or ("requires_grad" in name and off):
+    if ("freeze" in name and not _TELLS.search(name)) or ("requires_grad" in name and off):
         yield from (arg.value for arg in call.args)
 
 

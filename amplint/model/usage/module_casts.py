@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.values import held
+from amplint.model.names.tables import put_at
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.loop_sources import loop_source
 from amplint.model.syntax import ir
@@ -129,7 +130,7 @@ def _gives_dtype(module: Module, call: ir.Call) -> bool:
     if not isinstance(call.func, ir.Attribute):
         return False
     if call.func.attr in _LOADS:
-        return dtype_of(call) is not None
+        return dtype_of(module, call) is not None
     if call.func.attr != "to":
         return False
     if call.keyword("dtype") is not None or len(call.positional) > 1:
@@ -138,13 +139,26 @@ def _gives_dtype(module: Module, call: ir.Call) -> bool:
     return bool(found) and all(each.kind == "dtype" and each.name is not None for each in found)
 
 
-def dtype_of(call: ir.Call) -> ir.Value | None:
-    """What a call of `to` is given as the dtype, by its keyword or alone, or one that loads a model."""
+def dtype_of(module: Module, call: ir.Call) -> ir.Value | None:
+    """What a call of `to` is given as the dtype, by its keyword or alone, or one that loads a model, also in a dict
+    that it unpacks.
+    """
     if ir.last_name(call.func) in _LOADS:
-        return call.keyword("torch_dtype") or call.keyword("dtype")
+        return call.keyword("torch_dtype") or call.keyword("dtype") or _unpacked_dtype(module, call)
     if ir.last_name(call.func) != "to":
         return None
     return call.keyword("dtype") or (call.positional[-1] if call.positional else None)
+
+
+def _unpacked_dtype(module: Module, call: ir.Call) -> ir.Value | None:
+    """The dtype in the dict that a call unpacks; where that may have several, the only one that can be a half one."""
+    tables = [arg.value for arg in call.args if arg.star == "**"]
+    if len(tables) != 1:
+        return None
+    given = [each for key in ("torch_dtype", "dtype") for each in put_at(module, tables[0], key)]
+    if len(given) > 1:
+        given = [each for each in given if any(one.name in HALF for one in dtypes(module, each))]
+    return given[0] if len(given) == 1 else None
 
 
 def cast_to(module: Module, call: ir.Call) -> str | None:
@@ -156,11 +170,25 @@ def cast_to(module: Module, call: ir.Call) -> str | None:
         return _METHODS[func.attr]
     given = [call.keyword("dtype"), call.keyword("torch_dtype")] if func.attr in (*_LOADS, "to") else []
     given += call.positional if func.attr in ("to", "type") else ()
+    if func.attr in _LOADS and not any(given):
+        return _dtype_in_dict(module, call)
     for value in given:
         found = dtypes(module, value) if value is not None else []
         if len({each.name for each in found}) == 1 and found[0].kind == "dtype":
             return found[0].name
     return None
+
+
+def _dtype_in_dict(module: Module, call: ir.Call) -> str | None:
+    """The dtype in the one dict that a call which loads a model unpacks, if nothing else may be put there."""
+    given = _unpacked_dtype(module, call)
+    tables = [arg.value for arg in call.args if arg.star == "**"]
+    bound = module.names.bound_once(tables[0]) if len(tables) == 1 and isinstance(tables[0], ir.Name) else None
+    table = bound.value if bound is not None else None
+    if given is None or table is None or given.id not in {each.id for each in ir.walk_values(table)}:
+        return None
+    found = dtypes(module, given)
+    return found[0].name if len({(each.kind, each.name) for each in found}) == 1 and found[0].kind == "dtype" else None
 
 
 def is_made_in(module: Module, key: str, loop: ir.For | ir.While) -> bool:

@@ -2,8 +2,9 @@
 
 ## What it does
 Finds a cast of a whole model to float16, if an enabled scaler then steps the model's optimizer or unscales its
-gradients. Casts are `model.half()`, `.to(torch.float16)`, `from_pretrained(..., torch_dtype=torch.float16)`, and a loop
-over `model.modules()` that casts each. The scaler may belong to
+gradients. Casts are `model.half()`, `.to(torch.float16)`, `from_pretrained(..., torch_dtype=torch.float16)`, a loop
+over `model.modules()` that casts each, and a function that casts many parameters (`model.convert_to_fp16()`).
+The scaler may belong to
 
 - the file (`GradScaler`);
 - accelerate's `Accelerator`, if `prepare` gets the model and the optimizer;
@@ -111,9 +112,8 @@ def check(module: Module) -> Iterator[Finding]:
             if before and _can_meet(module, half, event):
                 yield rule.finding(
                     module.span(half.call),
-                    f"{model.makes} the parameters float16, and the scaler on "
-                    f'{module.line(event.call)} raises "Attempting to unscale FP16 gradients"; keep the parameters '
-                    "in float32",
+                    f"{model.makes} the {model.trained} float16, and the scaler on {module.line(event.call)} raises "
+                    f'"Attempting to unscale FP16 gradients"; keep the {model.trained} in float32',
                     fix=_DISPLAY,
                     cause=model.cause,
                     confidence=Confidence.LIKELY if model.adapts or model.doubtful or not model.owned else None,
@@ -126,7 +126,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
     """The finding of a cast of a model whose gradients a framework's scaler unscales."""
     half, keys = model.cast, {*model.keys}
-    if keys & wholly_frozen(module):
+    if keys & wholly_frozen(module) and not model.has_half:
         return
     cast, made = casts_when(module, half, "float16"), set() if model.optimizers else _made_of(module, keys)
     optimizers = model.optimizers | made
@@ -135,11 +135,18 @@ def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
             continue
         if possible(each.on, cast) is None:
             continue
-        sure = each.is_sure and not made and not model.by_choice and not is_vague(cast) and not is_vague(each.on)
+        sure = (
+            each.is_sure
+            and not made
+            and not model.by_choice
+            and not model.has_half
+            and not is_vague(cast)
+            and not is_vague(each.on)
+        )
         yield rule.finding(
             module.span(half.call),
-            f"{model.makes} the parameters float16, and {each.whose} on {module.line(each.at)} raises "
-            '"Attempting to unscale FP16 gradients"; keep the parameters in float32',
+            f"{model.makes} the {model.trained} float16, and {each.whose} on {module.line(each.at)} raises "
+            f'"Attempting to unscale FP16 gradients"; keep the {model.trained} in float32',
             fix=_DISPLAY,
             cause=model.cause,
             confidence=None if sure else Confidence.LIKELY,

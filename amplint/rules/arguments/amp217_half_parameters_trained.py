@@ -5,6 +5,14 @@ Finds a cast of a whole model to float16 or bfloat16 (`model.half()`, `.to(torch
 torch_dtype=torch.float16)`), if an optimizer of torch.optim trains the parameters without a scaler. If a scaler steps
 the optimizer, AMP208 reports the cast.
 
+A function or method that casts many of a model's parameters counts as a cast, too: `model.apply(to_half)`, a loop over
+`model.parameters()` that sets `data`, and `model.convert_to_fp16()`, also where the constructor calls it if an option
+asks for it. If that method is out of sight, its name decides, and the finding is a `likely` warning.
+
+The dtype may be in a dict that `from_pretrained` unpacks, and the cast in a function of another file. If another model
+keeps the half one, an optimizer with all parameters of that model trains it, too: a `likely` warning, unless one of the
+two is frozen.
+
 Also finds a Trainer of transformers or TRL that trains such a model as a whole, and a Trainer or Fabric of Lightning
 with the precision "16-true" or "bf16-true", which casts the whole model. The precision may be in the call, or the
 default of an option.
@@ -17,19 +25,23 @@ default of an option.
 | float16, if a function gets the model and its optimizer, and amplint sees no call of it | is a `likely` warning |
 | bfloat16 with Adam or a similar optimizer, and a learning rate of at most 3e-4 | is a `likely` warning |
 | bfloat16 with such an optimizer, and a rate of at most 1e-3 that a schedule lowers | is a `likely` warning |
+| bfloat16 with such an optimizer, and an unknown rate that a schedule lowers | is a `likely` warning |
 | bfloat16 with a Trainer, and a learning rate of at most 1e-5, or 1e-4 with `bf16=True` | is a `likely` warning |
 | float16 with a Trainer that scales nothing | is a `likely` warning |
 | bfloat16 otherwise | is a warning, and a suspicion |
 
 amplint reports nothing if:
 
-- the model, or a part of it, is cast back, or only single parameters are cast;
+- the model, or a part of it, is cast back, or only single parameters are cast, in no loop over all of them;
 - only a part of the model is trained (`model.head.parameters()`), and the file replaces that part;
 - the cast comes after the training, or the model is frozen;
-- the trained model comes from a function of another file, unless that function only wraps the model, judged by its name
+- a function out of sight gives back another model for the half one, unless it only wraps the model, judged by its name
   (`compile_model(model)`);
-- adapters of this model are trained (peft). If only an option that is off by default adds the adapters, the finding is
-  a `likely` warning: without the option, the half-precision parameters are trained;
+- adapters of this model are trained (peft), which are in float32. If only an option that is off by default adds the
+  adapters, or one without a default in sight, and the model is not quantized, the finding is a `likely` warning:
+  without the option, the half-precision parameters are trained. Adapters in half precision are a `likely` warning as
+  well: `model.add_adapter(...)` and `inject_adapter_in_model` give them the dtype of the layers, `get_peft_model` does
+  so with `autocast_adapter_dtype=False`, and a cast after it includes them;
 - DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
 
 ## Why is this bad?
@@ -124,6 +136,8 @@ rule = Rule(
         "torch & .half( & optim & step(",
         "torch & float16 & optim & step(",
         "torch & torch.half & optim & step(",
+        "torch & fp16 & optim & step(",
+        "torch & bf16 & optim & step(",
         "lightning & 16-true",
         "transformers & float16 & Trainer",
         "trl & float16 & Trainer",
@@ -169,7 +183,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not models or any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
     for model in models:
-        if (model.adapts and not model.by_choice) or model.keys & wholly_frozen(module):
+        if not model.has_half and ((model.adapts and not model.by_choice) or model.keys & wholly_frozen(module)):
             continue
         yield from _of_trainers(module, model)
         made = _made(module, model)
@@ -230,8 +244,8 @@ def _of_trainers(module: Module, model: HalfModel) -> Iterator[Finding]:
         small = rate is not None and rate <= (_SMALL_RATE if mixes else _TINY_RATE)
         yield rule.finding(
             module.span(model.cast.call),
-            f"{model.makes} the Trainer on {module.line(trainer.call)} train {model.dtype} parameters: {happens}; keep "
-            f"float32 parameters{'' if mixes else ', and use `bf16=True`'}",
+            f"{model.makes} the Trainer on {module.line(trainer.call)} train {model.dtype} {model.trained}: {happens}; "
+            f"keep float32 {model.trained}{'' if mixes else ', and use `bf16=True`'}",
             severity=Severity.WARNING,
             cause=model.cause,
             confidence=Confidence.LIKELY if model.dtype == "float16" or small else Confidence.SUSPICION,
@@ -317,7 +331,8 @@ def _finding(module: Module, model: HalfModel, optimizer: tuple[ir.Call, set[str
     trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
         module.span(model.cast.call),
-        f"{model.makes} {trains} train {model.dtype} parameters: {consequence}; {advice}",
+        f"{model.makes} {trains} train {model.dtype} {model.trained}: {consequence}; "
+        f"{advice.replace('parameters', model.trained)}",
         severity=Severity.WARNING if model.dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,
@@ -351,6 +366,8 @@ def _consequence(
     confidence, happens = Confidence.LIKELY, f"updates below about {_LEAST[dtype]} of a weight are rounded away"
     if adaptive and most is not None and most <= _SMALL_RATE:
         happens = _rounded_away(most, "lr")
+    elif adaptive and most is None and lowered:
+        happens = "once the schedule lowers the rate, many updates are too small for bfloat16 and are rounded away"
     elif adaptive and most is not None and most <= (_LOWERED_RATE if lowered else _RATE):
         when = f"once the schedule lowers `lr={most:g}`" if lowered else f"with `lr={most:g}`"
         happens = f"{when}, many updates are too small for bfloat16 and are rounded away"

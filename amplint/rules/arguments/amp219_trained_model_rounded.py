@@ -126,7 +126,7 @@ def _half_types(module: Module, cast: Cast) -> list[str]:
     """The half types that a cast can be to."""
     if cast.dtype is not None:
         return [cast.dtype] if cast.dtype in HALF else []
-    given = dtype_of(cast.call)
+    given = dtype_of(module, cast.call)
     return [name for name in HALF if given is not None and any(each.name == name for each in dtypes(module, given))]
 
 

@@ -328,7 +328,7 @@ def _half(module: Module, load: _Load, use: ir.Call) -> _Half | None:
             if dtype in _WIDE and not also_as(module, each.key).isdisjoint(load.keys):
                 return None
             continue
-        given = dtype_of(each.call)
+        given = dtype_of(module, each.call)
         half = _Half(each.call, None, sure=True) if dtype == _HALF else None
         if half is None and dtype not in _WIDE and given is not None:
             half = _chosen(module, each.call, given)

@@ -26,6 +26,11 @@ _OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
 # What adds adapters to a model, or gives one that has them.
 _ADDS = ("get_peft_model", "add_adapter", "inject_adapter_in_model")
 _LOADS = "PeftModel"
+# Those of them that make adapters in the dtype of the layers they are added to, and what makes them float32 by default
+# (peft 0.21).
+_IN_DTYPE, _UPCASTS, _FLAG = ("add_adapter", "inject_adapter_in_model"), "get_peft_model", "autocast_adapter_dtype"
+# Layers that are quantized tell adapters nothing of a dtype.
+_QUANTIZES = re.compile(r"quantization_config|load_in_[48]bit|kbit")
 _DEEP = 2  # calls that lead to where adapters are added
 
 
@@ -53,9 +58,40 @@ def _handles_adapters(call: ir.Call) -> bool:
     return any(not isinstance(each, ir.Constant) or bool(each.value) for each in given)
 
 
+def makes_them_half(module: Module, models: frozenset[str], cast: ir.Call) -> bool:
+    """Whether the adapters of a model with some keys are in the dtype that a call casts it to: they are added by what
+    takes the layers' dtype, or before the cast.
+    """
+    if any(map(_QUANTIZES.search, map(code_of, module.texts))):
+        return False
+    return any(_is_half(module, each, models, cast) for each in module.whole.near(*_IN_DTYPE, _UPCASTS).calls)
+
+
+def _is_half(module: Module, added: ir.Call, models: frozenset[str], cast: ir.Call) -> bool:
+    """Whether a call adds adapters to one of some models that are in the dtype of a cast."""
+    name, known = ir.last_name(added.func), objects(module)
+    if name == "add_adapter":
+        given = [added.func.base] if isinstance(added.func, ir.Attribute) else []
+    else:
+        of_peft = all(each.startswith("peft.") for each in module.names.of(added.func))
+        given = [arg.value for arg in added.args] if of_peft else []
+    if not given or not {*map(known.key, given), *known.assigned_to(added)} & models:
+        return False
+    flag = added.keyword(_FLAG)
+    stays = isinstance(flag, ir.Constant) and flag.value is False
+    is_before = added.id < cast.id and ir.function_of(added) is ir.function_of(cast)
+    return name in _IN_DTYPE or (name == _UPCASTS and (stays or is_before))
+
+
+def is_quantized(loads: ir.Call) -> bool:
+    """Whether a call that loads a model may quantize it."""
+    given = (arg.value for arg in loads.args if arg.keyword is not None and _QUANTIZES.search(arg.keyword))
+    return any(not isinstance(each, ir.Constant) or bool(each.value) for each in given)
+
+
 def by_choice(module: Module, models: frozenset[str], cast: Formula) -> bool:
     """Whether a model that is cast under a condition gets adapters only where an option asks for them, which by default
-    doesn't: else its own parameters are trained.
+    doesn't, or has no default in sight: else its own parameters are trained.
     """
     known = decided(module)
     added = [
@@ -84,11 +120,11 @@ def _loads_adapters(call: ir.Call) -> bool:
 
 
 def _is_asked_for(module: Module, node: ir.Node, depth: int = _DEEP) -> bool:
-    """Whether a node runs only under a test of an option for adapters that by default comes out otherwise, or in a
-    function that is called so.
+    """Whether a node runs only under a test of an option for adapters that by default comes out otherwise, or has no
+    default in sight, or in a function that is called so.
     """
     tests = [(test, holds) for test, holds in conditions_round(node) if _OF_ADAPTERS.search(module.text(test))]
-    if any(_by_default(module, test) not in (None, holds) for test, holds in tests):
+    if any(_by_default(module, test) is not holds for test, holds in tests):
         return True
     calls = callers(module, ir.function_of(node)) if depth else []
     return bool(calls) and all(_is_asked_for(module, each, depth - 1) for each in calls)

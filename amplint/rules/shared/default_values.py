@@ -16,6 +16,8 @@ from amplint.model.syntax.operators import COMPARES
 if TYPE_CHECKING:
     from amplint.model import Module
 
+_TEXT_TESTS = ("Equal", "NotEqual", "In", "NotIn")
+
 
 def number_or_default(module: Module, value: ir.Value | None) -> float | None:
     """The number that a value is, or is by default; None where the file shows neither."""
@@ -61,11 +63,32 @@ def holds_by_default(module: Module, test: ir.Value) -> bool | None:
                 if left is not None or is_always_given(module, value.left):
                     return value.ops[0] == "IsNot"
             compare = COMPARES.get(value.ops[0])
-            return bool(compare(left, right)) if compare and left is not None and right is not None else None
+            if compare and left is not None and right is not None:
+                return bool(compare(left, right))
+            return _is_text_by_default(module, value)
         number = number_by_default(module, value)
         return None if number is None else bool(number)
 
     return truth_of(test, part)
+
+
+def _is_text_by_default(module: Module, test: ir.Compare) -> bool | None:
+    """How a test of a text comes out by default: `method == "lora"`, `method in ("lora", "full")`."""
+    asked, right = _text_by_default(module, test.left), test.rights[0]
+    given = right.items if isinstance(right, ir.Sequence) else (right,)
+    among = [_text_by_default(module, each) for each in given]
+    if asked is None or None in among or test.ops[0] not in _TEXT_TESTS:
+        return None
+    is_one = isinstance(right, ir.Sequence) == (test.ops[0] in ("In", "NotIn"))
+    return (asked in among) is (test.ops[0] in ("Equal", "In")) if is_one else None
+
+
+def _text_by_default(module: Module, value: ir.Value) -> str | None:
+    """The text that a value is by default; None where the file doesn't show one."""
+    found = {each.value.value if isinstance(each.value, ir.Constant) else None
+             for each in values_of(module, value).leaves if not each.is_open}  # fmt: skip
+    only = found.pop() if len(found) == 1 else None
+    return only if isinstance(only, str) else None
 
 
 def is_always_given(module: Module, value: ir.Value) -> bool:

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import also_as, callers, keys_passed
 from amplint.model.calls.events import events
-from amplint.model.calls.external_calls import local_function
-from amplint.model.inference.dtypes import dtypes
+from amplint.model.calls.external_calls import local_callable, local_function
+from amplint.model.calls.gradients_off import never_has_gradients
+from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.formulas import TRUE, Formula, both, contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.kept_arguments import kept_parameters
-from amplint.model.objects.key_parts import attribute_of, last_name, owner_of, self_id, variable_parts
+from amplint.model.objects.key_parts import (
+    attribute_of,
+    contains,
+    last_name,
+    own_self,
+    owner_of,
+    variable_parts,
+)
 from amplint.model.regions.training_regions import put_into
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -25,10 +33,20 @@ from amplint.model.syntax.control import source_of
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.syntax.text_scan import code_of
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.accelerators import accelerators
+from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast
-from amplint.rules.shared.adapters import adapts, adapts_another, by_choice, names_adapters
+from amplint.model.usage.part_casts import is_idle, is_out_of_sight, part_casts
+from amplint.rules.shared.adapters import (
+    adapts,
+    adapts_another,
+    by_choice,
+    is_quantized,
+    makes_them_half,
+    names_adapters,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -45,10 +63,14 @@ _WRAPS = {"torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParal
 _WRAPPED = ("module", "_orig_mod")
 # What is written in a function that may cast a model to another dtype.
 _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
+# Methods of a model that run nothing.
+_NOT_RUN = (*RETURNS_ITSELF, "parameters", "named_parameters", "state_dict", "load_state_dict", "modules", "children")
+_FREEZES = re.compile(r"(?<!un)freeze")
 # What is written where `_casts_of_parameters` finds a cast.
-_CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
+_CASTING = re.compile(r"data|float|double|apply|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
 # Their optimizers have no copies of the parameters in float32.
+_DEEP = 3  # functions that return a model on
 _MANY_PARTS = 100  # of groups, lists and the loops that fill them
 _LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
 
@@ -61,7 +83,8 @@ class HalfModel(NamedTuple):
     objects keep it once it is cast; `doubtful`: whether objects do, or code out of sight wraps it. `owned`: the
     optimizers that are made of its parameters in sight; `given`: those that functions make which get the model;
     `beside`: the one that the function that casts it gets next to it, if nothing in sight calls that function.
-    `adapts`: adapters are trained in the same program; `by_choice`: those of this model, if an option asks for them.
+    `adapts`: adapters are trained in the same program; `by_choice`: those of this model, if an option asks for them;
+    `has_half`: those of this model are in its dtype.
     """
 
     cast: Cast
@@ -74,6 +97,7 @@ class HalfModel(NamedTuple):
     beside: frozenset[str]
     adapts: bool
     by_choice: bool
+    has_half: bool
 
     @property
     def cause(self) -> str:
@@ -83,7 +107,13 @@ class HalfModel(NamedTuple):
     @property
     def makes(self) -> str:
         """For a message: what the cast does, or, where the code chooses its dtype, can do."""
-        return "this cast makes" if self.cast.dtype == self.dtype else "this cast can make"
+        said = "this cast makes" if self.cast.dtype == self.dtype else "this cast can make"
+        return f"without adapters, {said}" if self.by_choice else said
+
+    @property
+    def trained(self) -> str:
+        """For a message: what of it is trained."""
+        return "adapters" if self.has_half else "parameters"
 
     @property
     def optimizers(self) -> set[str]:
@@ -102,45 +132,80 @@ def half_models(module: Module, dtype: str) -> list[HalfModel]:
 
 
 def _half_models(module: Module, dtype: str) -> list[HalfModel]:
-    every, of_calls = casts(module), _of_callers(module)
+    every = sorted((*casts(module), *part_casts(module)), key=lambda each: each.call.id)
+    of_calls = _of_callers(module)
     halves = [each for each in (*every, *of_calls) if each.dtype == dtype or _can_be(module, each, dtype)]
-    found = []
-    for half in halves:
-        if _parameters_are_cast(module, half, dtype):
-            continue
-        if any(
-            _is_other(each, half, dtype) and each.call.id > half.call.id and _can_follow(module, half, each)
-            for each in every
-        ):
-            continue  # it is cast back, or a part of it, or to what can't be told
-        adapted = module.once(adapts)
-        chosen = adapted and by_choice(module, frozenset({half.key}), casts_when(module, half, dtype))
-        wrapped = _is_wrapped(module, half, with_adapters=chosen)
-        if wrapped is None:
-            continue
-        outside, kept = returned_as(module, ir.function_of(half.call), half.key), _kept_as(module, half)
-        outside |= of_calls.get(half, set()) | _of_instances(module, half)
-        passed_in = _passed_in(module, half)
-        if any(each.key in outside | kept | passed_in and each.dtype != dtype for each in every):
-            continue
-        keys = _with_others(module, {half.key, *passed_in, *outside, *kept})
-        owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
-        if adapted and not chosen and not (owned and adapts_another(module, keys)):
-            continue
-        given = frozenset(optimizer for key in keys for optimizer in _made_with(module, key)) - owned
-        beside = frozenset(_beside(module, half) if not owned and not given else ())
-        elsewhere, doubtful = bool(outside or kept), bool(kept) or wrapped
-        found.append(HalfModel(half, dtype, keys, elsewhere, doubtful, owned, given, beside, adapted, chosen))
-    return found
+    found = (_half_model(module, each, dtype, every, of_calls.get(each, set())) for each in halves)
+    return [each for each in found if each is not None]
+
+
+def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outside: set[str]) -> HalfModel | None:
+    """The model that a cast makes half; None if it, or what is trained, may be of another dtype. `outside`: its keys as
+    far as they are known.
+    """
+    if _parameters_are_cast(module, half, dtype) or _is_cast_back(module, half, dtype, every):
+        return None
+    adapted = module.once(adapts)
+    chosen, in_half = _adapted(module, half, dtype)
+    wrapped = _is_wrapped(module, half, with_adapters=chosen or in_half)
+    if wrapped is None:
+        return None
+    outside |= _returned_on(module, ir.function_of(half.call), half.key) | _of_instances(module, half)
+    passed_in, kept = _passed_in(module, half), _kept_as(module, half)
+    elsewhere = outside | kept
+    if _is_cast_later(half, dtype, every, elsewhere | passed_in):
+        return None
+    keys = _with_others(module, {half.key} | passed_in | elsewhere)
+    owned = _owned_by_any(module, keys)
+    if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
+        return None
+    given = _given_any(module, keys) - owned
+    beside = frozenset(_beside(module, half) if not owned and not given else ())
+    doubtful = bool(kept) or wrapped or is_out_of_sight(module, half)
+    held = (half, dtype, keys, bool(elsewhere), doubtful, owned, given, beside)
+    return HalfModel(*held, adapts=adapted, by_choice=chosen, has_half=in_half)
+
+
+def _adapted(module: Module, half: Cast, dtype: str) -> tuple[bool, bool]:
+    """Whether an option asks for adapters of a half model, and whether those it has are half as well."""
+    keys = frozenset({half.key})
+    if not module.once(adapts):
+        return False, False
+    if makes_them_half(module, keys, half.call):
+        return False, True
+    if is_quantized(half.call):
+        return False, False  # nobody trains it without adapters
+    return by_choice(module, keys, casts_when(module, half, dtype)), False
+
+
+def _is_cast_back(module: Module, half: Cast, dtype: str, every: list[Cast]) -> bool:
+    """Whether a model is cast back, or a part of it, or to what can't be told."""
+    later = (each for each in every if each.call.id > half.call.id and _is_other(each, half, dtype))
+    return any(_can_follow(module, half, each) for each in later)
+
+
+def _owned_by_any(module: Module, keys: frozenset[str]) -> frozenset[str]:
+    """The optimizers that have the parameters of a model with some keys."""
+    owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
+    if _is_only_asked(module, keys):
+        return owned
+    return owned | {optimizer for key in keys for optimizer in _owned_with_whole(module, key)}
+
+
+def _given_any(module: Module, keys: frozenset[str]) -> frozenset[str]:
+    """The optimizers that functions make, or return, with a model with some keys."""
+    return frozenset(each for key in keys for each in _made_with(module, key) | _returned_with(module, key))
 
 
 def _of_callers(module: Module) -> dict[Cast, set[str]]:
     """The casts that functions return at once, as casts of what their callers keep, and the keys of all of those."""
     known, found = objects(module), dict[Cast, set[str]]()
     for call, dtype in returned_casts(module):
-        keys = {key for each in callers(module, ir.function_of(call)) for key in known.assigned_to(each)}
-        if keys:
-            found[Cast(call, min(keys), dtype)] = keys
+        kept = [(each, key) for each in callers(module, ir.function_of(call)) for key in known.assigned_to(each)]
+        if kept:
+            on = (_returned_on(module, ir.function_of(each), key) for each, key in kept)
+            keys = {key for _, key in kept}
+            found[Cast(call, min(keys), dtype)] = keys.union(*on)
     return found
 
 
@@ -153,6 +218,41 @@ def _owned_by(module: Module, model: str) -> set[str]:
     for call in module.calls_of("torch.optim.*") if owned else ():
         more |= also_returned(module, call, owned & {*known.stored_as(call)})
     return owned | more
+
+
+def _owned_with_whole(module: Module, model: str) -> set[str]:
+    """The optimizers made of all parameters of what a model is a part of: `Adam(net.parameters())` has `net.body`'s."""
+    known, found, whole = objects(module), set[str](), owner_of(model)
+    frozen = {*wholly_frozen(module), *module.once(_freeze_some)} if whole else set[str]()
+    while whole and whole not in frozen:
+        found |= known.owned_by(whole)
+        whole = owner_of(whole)
+    return found
+
+
+def _is_only_asked(module: Module, keys: frozenset[str]) -> bool:
+    """Whether a model that another keeps is only there to be asked: it is put into `eval` where the other is made, or
+    is run without gradients.
+    """
+    known = objects(module)
+    for call in near_kept(module, keys).calls:
+        function = ir.function_of(call)
+        base = ir.called_on(call, "eval")
+        if base is not None and known.key(base) in keys and function is not None and function.name == "__init__":
+            return True
+        run = [call.func]
+        if isinstance(call.func, ir.Attribute) and call.func.attr not in _NOT_RUN:
+            run.append(call.func.base)
+        if any(known.key(each) in keys for each in run) and never_has_gradients(module, call):
+            return True
+    return False
+
+
+def _freeze_some(module: Module) -> set[str]:
+    """The keys of the models with a method that is called and by its name freezes a part: `net.freeze_body()`."""
+    calls = [each for each in module.whole.near("freeze").calls if _FREEZES.search(ir.last_name(each.func))]
+    bases = [each.func.base for each in calls if isinstance(each.func, ir.Attribute)]
+    return {key for each in bases if (key := objects(module).key(each)) is not None}
 
 
 def _owned_by_parts(module: Module, model: str) -> set[str]:
@@ -241,26 +341,52 @@ def _of_instances(module: Module, half: Cast) -> set[str]:
     """The keys outside of a class of a model that its constructor casts: `trainer.model` of `trainer = Trainer(model)`,
     and what the constructor is given for it.
     """
-    known, function, number = objects(module), ir.function_of(half.call), self_id(owner_of(half.key))
-    cls = module.cls(number) if number is not None else None
-    if cls is None or function is None or function.cls is not cls or function.name != "__init__":
+    function = ir.function_of(half.call)
+    cls = function.cls if function is not None and function.name == "__init__" else None
+    if function is None or cls is None:
         return set()
-    names, found, calls = [each.name for each in function.params], set[str](), module.once(CallGraph)
-    kept = [
-        value.name
-        for statement in function.body.statements
-        if isinstance(statement, ir.Assign) and statement.value is not None
-        if any(known.key(each) == half.key for each in statement.targets)
-        for value in [what_is_cast(statement.value)]
-        if isinstance(value, ir.Name) and value.name in names
-    ]
+    if half.key == own_self(cls):
+        return {key for call in callers(module, function) for key in objects(module).assigned_to(_moved(call))}
+    return _of_attribute(module, half, function) if owner_of(half.key) == own_self(cls) else set()
+
+
+def _of_attribute(module: Module, half: Cast, function: ir.Function) -> set[str]:
+    """The same of a model that the constructor keeps in an attribute."""
+    known, kept, found = objects(module), _cast_parameters(module, half, function), set[str]()
     for call in callers(module, function):
-        found |= {attribute_of(key, last_name(half.key)) for key in known.assigned_to(call)}
-        callee = calls.find(call)
-        given = calls.arguments(call, callee) if callee is not None else None
-        values = [value for name, value in (given or {}).items() if name in kept and value is not None]
-        found |= {key for each in values if (key := known.key(each)) is not None}
+        found |= {attribute_of(key, last_name(half.key)) for key in known.assigned_to(_moved(call))}
+        for name in kept:
+            value = _given_for(module, call, name)
+            key = known.key(value) if value is not None else None
+            found |= {key} if key is not None else set()
     return found
+
+
+def _cast_parameters(module: Module, half: Cast, function: ir.Function) -> set[str]:
+    """The parameters that a function keeps under the key of a model that it casts."""
+    known, found = objects(module), set[str]()
+    for each in function.body.statements:
+        if isinstance(each, ir.Assign) and each.value is not None:
+            if any(known.key(target) == half.key for target in each.targets):
+                value = what_is_cast(each.value)
+                found |= {value.name} if isinstance(value, ir.Name) else set()
+    return found & {each.name for each in function.params}
+
+
+def _given_for(module: Module, call: ir.Call, name: str) -> ir.Value | None:
+    """What a call gives for a parameter."""
+    calls = module.once(CallGraph)
+    callee = calls.find(call)
+    given = calls.arguments(call, callee) if callee is not None else None
+    return (given or {}).get(name)
+
+
+def _moved(made: ir.Call) -> ir.Call:
+    """What a new module is in the end, after the methods called at once that give it back: `Net().cuda()`."""
+    func = made.parent
+    while isinstance(func, ir.Attribute) and func.attr in RETURNS_ITSELF and isinstance(func.parent, ir.Call):
+        made, func = func.parent, func.parent.parent
+    return made
 
 
 def _passed_in(module: Module, half: Cast) -> set[str]:
@@ -299,8 +425,18 @@ def _can_follow(module: Module, half: Cast, other: Cast) -> bool:
 
 def _can_be(module: Module, cast: Cast, dtype: str) -> bool:
     """Whether a cast is to a dtype that can be this one or another."""
-    given = _dtype(cast)
+    given = _dtype(module, cast)
     return given is not None and any(each.name == dtype for each in dtypes(module, given))
+
+
+def _returned_on(module: Module, function: ir.Function | None, inside: str, depth: int = _DEEP) -> set[str]:
+    """The keys under which callers, and their callers, keep what has a key inside a function that returns it on."""
+    found = returned_as(module, function, inside)
+    for call in callers(module, function) if found and depth else ():
+        outer = ir.function_of(call)
+        if outer is not None and outer is not function:
+            found |= {each for key in found for each in _returned_on(module, outer, key, depth - 1)}
+    return found
 
 
 def returned_as(module: Module, function: ir.Function | None, inside: str) -> set[str]:
@@ -318,6 +454,28 @@ def returned_as(module: Module, function: ir.Function | None, inside: str) -> se
         for n in places
         if n < len(target.items) and (key := known.key(target.items[n])) is not None
     }
+
+
+def _returned_with(module: Module, model: str) -> set[str]:
+    """The keys of optimizers of a model that a function returns with it: `net, optimizer = build()`."""
+    calls, found = module.once(CallGraph), set[str]()
+    for statement in near_kept(module, {model}).statements:
+        made = statement.value if isinstance(statement, ir.Assign) else None
+        targets = _unpacked(made) if isinstance(made, ir.Call) else []
+        callee = calls.find(made) if targets and isinstance(made, ir.Call) else None
+        displays = [each.value for each in returned(callee.function)] if callee is not None else []
+        for each in displays:
+            if isinstance(each, ir.Sequence) and not each.unpacks():
+                found |= _paired(module, model, list(zip(each.items, targets[0].items, strict=False)))
+    return found
+
+
+def _paired(module: Module, model: str, pairs: list[tuple[ir.Value, ir.Value]]) -> set[str]:
+    """The keys of the optimizers of a model, of pairs of what a function returns and what keeps it."""
+    known = objects(module)
+    inside = {key for item, to in pairs if known.key(to) == model and (key := known.key(item)) is not None}
+    own = {optimizer for key in inside for optimizer in _owned_by(module, key) | _made_with(module, key)}
+    return {key for item, to in pairs if known.key(item) in own and (key := known.key(to)) is not None}
 
 
 def _unpacked(call: ir.Call) -> list[ir.Sequence]:
@@ -341,8 +499,16 @@ def _kept_as(module: Module, half: Cast) -> set[str]:
         attributes = kept_parameters(callee.function, cls)
         for name, value in (calls.arguments(call, callee) or {}).items():
             if value in given and name in attributes:
-                found.add(attributes[name])
+                found |= _as_attribute(module, call, attributes[name])
     return found
+
+
+def _as_attribute(module: Module, call: ir.Call, attribute: str) -> set[str]:
+    """An attribute's key in its class, and the one it has of the object that a call makes: the parameters of
+    `net = Policy(backbone)` are those of `net.backbone`, too.
+    """
+    made = objects(module).assigned_to(_moved(call))
+    return {attribute, *(attribute_of(key, last_name(attribute)) for key in made)}
 
 
 def _made_with(module: Module, model: str) -> set[str]:
@@ -350,16 +516,29 @@ def _made_with(module: Module, model: str) -> set[str]:
     make; and those of libraries that are known to step the parameters themselves.
     """
     known = objects(module)
-    return {
-        key
+    made = [
+        (each, key)
         for each in near_kept(module, {model}).statements
         if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call)
-        if any(known.key(arg.value) == model for arg in each.value.args)
-        or _is_made_by(module, each.value, model)
-        or (_is_of_library(module, each.value) and any(model in known.parameters_roots(one) for one in given_to(each)))
-        for target in each.targets
+        if _is_made_with(module, each, each.value, model)
+        for target in (one for whole in each.targets for one in _each_target(whole))
         if (key := known.is_optimizer(target)) is not None
-    }
+    ]
+    on = (returned_as(module, ir.function_of(each), key) for each, key in made)
+    return {key for _, key in made}.union(*on)
+
+
+def _is_made_with(module: Module, made: ir.Assign, call: ir.Call, model: str) -> bool:
+    """Whether a call is given a model, or is a method of it, or makes an optimizer of a library of its parameters."""
+    known = objects(module)
+    if any(known.key(arg.value) == model for arg in call.args) or _is_made_by(module, call, model):
+        return True
+    return _is_of_library(module, call) and any(model in known.parameters_roots(each) for each in given_to(made))
+
+
+def _each_target(target: ir.Value) -> tuple[ir.Value, ...]:
+    """What a target binds: itself, or each of several in a tuple."""
+    return target.items if isinstance(target, ir.Sequence) and not target.unpacks() else (target,)
 
 
 def _is_made_by(module: Module, call: ir.Call, model: str) -> bool:
@@ -380,6 +559,17 @@ def _is_of_library(module: Module, call: ir.Call) -> bool:
 def given_to(made: ir.Assign) -> list[ir.Value]:
     """What the call is given whose result is assigned."""
     return [each.value for each in made.value.args] if isinstance(made.value, ir.Call) else []
+
+
+def _is_cast_later(half: Cast, dtype: str, every: list[Cast], keys: set[str]) -> bool:
+    """Whether another cast is to another dtype, of a model with some other keys, or of what has it or the model as a
+    part.
+    """
+    for each in every:
+        is_behind = each.call.id > half.call.id and contains(each.key, half.key) and each.key != half.key
+        if each.dtype != dtype and (is_behind or any(contains(each.key, key) for key in keys)):
+            return True
+    return False
 
 
 def _is_other(cast: Cast, half: Cast, dtype: str) -> bool:
@@ -450,19 +640,41 @@ def _casts_of_parameters(module: Module) -> list[ir.Statement]:
     """The statements that cast single parameters, or may do so."""
     found = list[ir.Statement]()
     for statement in module.whole.near(_CASTING).statements:
+        if is_idle(module, ir.function_of(statement)):
+            continue
         if isinstance(statement, ir.Assign):
-            data = (each for each in statement.targets if isinstance(each, ir.Attribute) and each.attr == "data")
-            if any(owner_class(each) is None for each in data) and _may_cast(statement.value):
+            if _sets_data(module, statement):
                 found.append(statement)
         # `param.float()` in a loop over parameters, `cast_training_params(model, torch.float32)`
         elif isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
-            call = statement.value
-            is_torchs = any(name.startswith("torch.") for name in module.names.of(call.func))  # a setting of torch
-            if (_CASTS.search(ir.last_name(call.func)) and not is_torchs) or (
-                loops_round(statement) and cast_to(module, call) in ("float32", "float64")
-            ):
+            if _calls_cast(module, statement, statement.value):
                 found.append(statement)
     return found
+
+
+def _sets_data(module: Module, statement: ir.Assign) -> bool:
+    """Whether a statement may cast a parameter to anything but half precision: `param.data = param.data.float()`."""
+    data = (each for each in statement.targets if isinstance(each, ir.Attribute) and each.attr == "data")
+    if not any(owner_class(each) is None for each in data) or not _may_cast(statement.value):
+        return False
+    return not isinstance(statement.value, ir.Call) or cast_to(module, statement.value) not in HALF
+
+
+def _calls_cast(module: Module, statement: ir.Statement, call: ir.Call) -> bool:
+    """Whether a statement is a call that may cast parameters to anything but half precision."""
+    is_torchs = any(name.startswith("torch.") for name in module.names.of(call.func))  # a setting of torch
+    if _CASTS.search(ir.last_name(call.func)) and not is_torchs:
+        return True
+    in_loop = loops_round(statement) and cast_to(module, call) in ("float32", "float64")
+    return bool(in_loop) or _applies_cast(module, call)
+
+
+def _applies_cast(module: Module, call: ir.Call) -> bool:
+    """Whether a call applies a function out of sight that by its name casts: `net.apply(to_fp32)`."""
+    given = call.positional[0] if ir.called_on(call, "apply") is not None and len(call.args) == 1 else None
+    if not isinstance(given, (ir.Name, ir.Attribute)) or local_callable(module, given) is not None:
+        return False
+    return bool(_CASTS.search(ir.last_name(given)))
 
 
 def _may_cast(value: ir.Value | None) -> bool:
@@ -482,13 +694,13 @@ def _moves(value: ir.Value | None) -> bool:
 
 def casts_when(module: Module, half: Cast, dtype: str) -> Formula:
     """What has to hold for a cast to be made, and to this dtype."""
-    known, chosen = decided(module), _dtype(half)
+    known, chosen = decided(module), _dtype(module, half)
     return both(known.around(half.call), known.is_dtype(chosen, dtype) if chosen is not None else TRUE)
 
 
-def _dtype(half: Cast) -> ir.Value | None:
+def _dtype(module: Module, half: Cast) -> ir.Value | None:
     """The dtype of a cast, where it is chosen elsewhere."""
-    return dtype_of(half.call) if half.dtype is None else None
+    return dtype_of(module, half.call) if half.dtype is None else None
 
 
 def scaled_steps(module: Module, optimizers: set[str]) -> Iterator[Event]:

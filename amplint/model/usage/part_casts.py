@@ -1,0 +1,144 @@
+"""Models of which a function casts some parameters: `model.apply(to_half)`, `model.convert_to_fp16()`.
+
+The function casts the data of a parameter that it is given, or reaches: `layer.weight.data = layer.weight.data.half()`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import CallSites, callers
+from amplint.model.calls.external_calls import local_callable
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import own_self
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.scopes import class_of_self
+from amplint.model.usage.module_casts import Cast, cast_to
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# What the models of guided-diffusion, and of what comes from it, call the methods that cast most of their parameters.
+_METHODS = {"convert_to_fp16": "float16", "convert_to_bf16": "bfloat16", "convert_to_fp32": "float32"}
+_SETS_DATA = re.compile(r"\.data\b[^=\n]*=(?!=)")  # what is written where the data of a parameter is set
+_DEEP = 4  # functions that hand a model on to the one that casts
+
+
+def part_casts(module: Module) -> list[Cast]:
+    """The casts of some of a model's parameters, as the calls outside of the model that lead to them, in the order of
+    the text.
+
+    A call in a constructor is one of the object itself, with the key of its `self`.
+    """
+    return module.once(_part_casts)
+
+
+def is_out_of_sight(module: Module, cast: Cast) -> bool:
+    """Whether only the name of the method that is called tells that it casts parameters."""
+    return ir.last_name(cast.call.func) in _METHODS and module.once(CallGraph).find(cast.call) is None
+
+
+def _part_casts(module: Module) -> list[Cast]:
+    found = dict[tuple[int, str], Cast]()
+    for call, model, dtype in (*_applied(module), *_looped(module), *_by_name(module)):
+        for each in _outside(module, call, model, dtype, _DEEP):
+            found[each.call.id, each.key] = each
+    return sorted(found.values(), key=lambda each: each.call.id)
+
+
+def _applied(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
+    """The calls that apply such a function to each module of a model, with the model and the dtype."""
+    for call in module.whole.calling("apply").calls:
+        base = ir.called_on(call, "apply")
+        function = local_callable(module, call.positional[0]) if base is not None and len(call.args) == 1 else None
+        dtype = cast_by(module, function) if function is not None else None
+        if base is not None and dtype is not None:
+            yield call, base, dtype
+
+
+def _looped(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
+    """The casts in loops over a model's parameters: `for each in net.parameters(): each.data = each.data.half()`."""
+    for statement in module.whole.near(_SETS_DATA).statements:
+        dtype = _casts_data(module, statement)
+        loops = [each for each in loops_round(statement) if isinstance(each, ir.For)] if dtype is not None else []
+        model = ir.called_on(loops[0].iter, "parameters", "named_parameters") if loops else None
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if model is not None and dtype is not None and isinstance(value, ir.Call):
+            yield value, model, dtype
+
+
+def _by_name(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
+    """The calls of methods out of sight that by their names cast parameters."""
+    for call in module.whole.calling(*_METHODS).calls:
+        base = ir.called_on(call, *_METHODS)
+        if base is not None and not call.args and module.once(CallGraph).find(call) is None:
+            yield call, base, _METHODS[ir.last_name(call.func)]
+
+
+def cast_by(module: Module, function: ir.Function) -> str | None:
+    """The dtype to which a function casts the data of parameters; None where it casts none, or to several dtypes."""
+    return module.once(_cast_by, function)
+
+
+def _cast_by(module: Module, function: ir.Function) -> str | None:
+    found = {_casts_data(module, each) for each in ir.walk_statements(function.body)} - {None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _casts_data(module: Module, statement: ir.Statement) -> str | None:
+    """The dtype to which a statement casts a parameter's data: `weight.data = weight.data.half()`."""
+    if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Call):
+        return None
+    if not any(isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets):
+        return None
+    return cast_to(module, statement.value)
+
+
+def _outside(module: Module, call: ir.Call, model: ir.Value, dtype: str, depth: int) -> Iterator[Cast]:
+    """The casts that a cast of a model stands for: where that is the `self` of a method, or a parameter, the calls."""
+    function, root = ir.function_of(call), _root(model)
+    cls = class_of_self(root) if root is not None else None
+    if function is not None and cls is not None and function.name == "__init__":
+        yield Cast(call, own_self(cls), dtype)
+        return
+    calls = callers(module, function) if function is not None and depth else []
+    handed = [(each, given) for each in calls if (given := _handed(module, function, each, root, cls)) is not None]
+    if handed:
+        for each, given in handed:
+            yield from _outside(module, each, given, dtype, depth - 1)
+    elif (key := objects(module).key(model)) is not None:
+        yield Cast(call, key, dtype)
+
+
+def _root(value: ir.Value) -> ir.Name | None:
+    """The name that attributes and items are taken from."""
+    while isinstance(value, (ir.Attribute, ir.Subscript)):
+        value = value.base
+    return value if isinstance(value, ir.Name) else None
+
+
+def _handed(
+    module: Module, function: ir.Function | None, call: ir.Call, root: ir.Name | None, cls: ir.Class | None
+) -> ir.Value | None:
+    """What a call of a function hands it for the model: its object, for that of a class, or an argument."""
+    if cls is not None:
+        return call.func.base if isinstance(call.func, ir.Attribute) else None
+    if function is None or root is None or root.name not in [each.name for each in function.params]:
+        return None
+    callee = module.once(CallGraph).find(call)
+    given = module.once(CallGraph).arguments(call, callee) if callee is not None else None
+    return (given or {}).get(root.name)
+
+
+def is_idle(module: Module, function: ir.Function | None, depth: int = _DEEP) -> bool:
+    """Whether nothing in sight runs a function that is taken from another file: `convert_to_fp32`, which stands next to
+    the one that is called.
+    """
+    if function is None or module.is_own(function) or not depth:
+        return False
+    mentions = module.once(CallSites).mentions(function)
+    return all(is_idle(module, ir.function_of(each), depth - 1) for each in mentions)
