@@ -35,3 +35,4 @@ for _ in range(6):
     loss.backward()
     optimizer.step()
 pool.shutdown()
+del pool  # its threads have other names in each run
