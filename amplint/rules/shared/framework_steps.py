@@ -128,6 +128,37 @@ class Step:
             return None  # clips in time, too
         return behind if len(stepped) == 1 and None not in stepped and cleared & (stepped | self._roots(clip)) else None
 
+    def too_late(self, clip: Met) -> Met | None:
+        """The step that comes always, and in its turn last, before a clip, where that meets nothing which a step uses.
+
+        The gradients are cleared between that step and the next backward; None where this is not so, or not in sight.
+        """
+        before = next(
+            (each for each in reversed(self._before(clip)) if each.kind not in (*_CLIPS, "clear")),
+            None,
+        )
+        if before is None or before.kind != "step" or tests_of(before, clip) or reads_scale(self._module, clip.call):
+            return None
+        loop = loop_round(clip, before)
+        turn = self._turn(clip, before)
+        behind = turn[turn.index(clip) + 1 :]
+        # Round the loop from the step on: the clip comes before any backward.
+        after = [*turn[turn.index(before) + 1 :], *(turn[: turn.index(before)] if loop is not None else ())]
+        if any(each.kind not in (*_CLIPS, "clear") for each in behind):
+            return None
+        if any(each.kind == "other" and not self._is_harmless(each) for each in turn):
+            return None
+        kinds = [each.kind for each in after]
+        first = kinds.index("backward") if "backward" in kinds else len(after)
+        cleared = {self._key(each) for each in after[:first] if each.kind == "clear" and not tests_of(each, before)}
+        in_time = any(each.kind in _CLIPS for each in after[first:])
+        stepped = {self._key(each) for each in turn if each.kind == "step"}
+        is_its = len(stepped) == 1 and None not in stepped and cleared & (stepped | self._roots(clip))
+        return before if is_its and not in_time and "backward" in [each.kind for each in turn] else None
+
+    def _before(self, clip: Met) -> list[Met]:
+        return [each for each in self.met[: self.met.index(clip)] if not exclusive(*common(each, clip))]
+
     def _behind(self, clip: Met) -> list[Met]:
         return [each for each in self.met[self.met.index(clip) + 1 :] if not exclusive(*common(clip, each))]
 
