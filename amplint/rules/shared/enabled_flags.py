@@ -18,7 +18,8 @@ from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import changes_defaults
 from amplint.model.inference.formulas import Formula, World, both, fact, in_order, possible
 from amplint.model.inference.value_sets import decided, is_vague
-from amplint.model.inference.values import values_of
+from amplint.model.inference.values import parameter_read, values_of
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
@@ -61,6 +62,23 @@ def _constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
         elif each.is_open or not (ir.is_none(each.value) or makes_dummy_scaler(module, each.value)):
             return []
     return list(dict.fromkeys(found))
+
+
+def handed_on(module: Module, scaler: ir.Value) -> ir.Call | None:
+    """The call that makes the one scaler of the file, in a function that returns it under the name of a parameter which
+    no call in sight gives: another file hands it on.
+    """
+    function = ir.function_of(scaler)
+    if function is None or parameter_read(module, scaler) is None or callers(module, function):
+        return None
+    made = [each for each in module.own.near(*module.words(*SCALERS)).calls if module.names.of(each.func) & SCALERS]
+    name, home = ir.last_name(scaler), ir.function_of(made[0]) if len(made) == 1 else None
+    kept = made[0].parent if home is not None else None
+    if home is None or home is function or not isinstance(kept, ir.Assign):
+        return None
+    given = (part for each in returned(home) if each.value is not None for part in ir.walk_values(each.value))
+    is_kept = any(ir.is_variable(each, name) for each in kept.targets)
+    return made[0] if is_kept and any(ir.is_variable(each, name) for each in given) else None
 
 
 def scaled_by(module: Module, made: ir.Call) -> list[Trained]:
