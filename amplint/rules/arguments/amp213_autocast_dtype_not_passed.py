@@ -213,8 +213,7 @@ def _created(module: Module, region: Region) -> Evidence | None:
                 continue
             if possible(known.around(made), known.around(region.call), known.of(region.enabled)) is None:
                 continue
-            is_name = isinstance(given, (ir.Name, ir.Attribute))
-            value = given if is_name and _is_readable(module, given, region.call) else None
+            value = given if _is_readable(module, given, region.call) else None
             text = module.on_one_line(given)
             return Evidence(
                 f"the model from {module.line(made)} has the dtype `{text}`, which can be bfloat16",
@@ -235,9 +234,7 @@ def _makers(module: Module, model: ir.Value) -> Iterator[ir.Call]:
 
 
 def _makers_of(module: Module, model: ir.Value) -> Iterator[ir.Call]:
-    known = objects(module)
-    key = known.key(model)
-    for source in known.sources(model) if key is not None else ():
+    for source in objects(module).sources(model) if isinstance(model, (ir.Name, ir.Attribute)) else ():
         made = ir.before_calls(source, *RETURNS_ITSELF)
         name = ir.last_name(made.func) if isinstance(made, ir.Call) else ""
         if isinstance(made, ir.Call) and (name in _LOADS or name[:1].isupper()):
@@ -333,8 +330,10 @@ def _decides(found: list[Dtype]) -> bool:
     )
 
 
-def _is_readable(module: Module, value: ir.Name | ir.Attribute, at: ir.Node) -> bool:
-    """Whether a name or attribute says the same at another place of its own function."""
+def _is_readable(module: Module, value: ir.Value, at: ir.Node) -> bool:
+    """Whether a value is a name or attribute that says the same at another place of its own function."""
+    if not isinstance(value, (ir.Name, ir.Attribute)):
+        return False
     return ir.function_of(value) is ir.function_of(at) and says_the_same(module, value, value, at)
 
 
