@@ -126,7 +126,9 @@ def check_parser() -> Parser:
         "comments",
     )
     old.add_argument("--baseline", metavar="FILE", help="don't report or fix the findings recorded in FILE")
-    old.add_argument("--no-baseline", action="store_true", help="report the findings of the configured baseline, too")
+    old.add_argument(
+        "--no-baseline", action="store_true", help="ignore the configured baseline: report its findings, too"
+    )
     old.add_argument(
         "--write-baseline",
         action="store_true",
@@ -180,10 +182,10 @@ def add_cache_dir(group: argparse._ActionsContainer, what: str = "cache director
 def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> argparse._ArgumentGroup:
     """Add the options that decide what holds for a file, which `overrides` reads; the group for more is returned."""
     rules = parser.add_argument_group(
-        "rules (RULES: codes, prefixes, names or families, such as AMP401,AMP4,scaler; or ALL)"
+        "rules (RULES: codes, prefixes, names or families that `amplint rule` lists, or ALL)"
     )
     for name, what in (
-        ("select", "run only these rules"),
+        ("select", "run only these rules, such as AMP401,AMP4,scaler"),
         ("ignore", "don't run these rules"),
         ("extend-select", "run these rules in addition to the selected ones"),
         ("fixable", "fix only findings of these rules"),
@@ -214,7 +216,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     settings.add_argument(
         "--unsafe-fixes",
         action=argparse.BooleanOptionalAction,
-        help="also use unsafe fixes, which may change behaviour",
+        help="with --fix, --diff or verify: also use unsafe fixes, which may change behaviour",
     )
     settings.add_argument(
         "--suspicions",

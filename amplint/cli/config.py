@@ -43,7 +43,7 @@ JSON keys:
   configuration   the configuration file, or null
   extends         the files that the configuration file extends
   project         the project folder
-  project-origin  why this folder is the project folder
+  project_origin  why this folder is the project folder
   excluded        true: amplint skips FILE when it lints a directory
   rules           the rules that run
   unfixable       the rules whose findings are never fixed
@@ -51,7 +51,8 @@ JSON keys:
     key, item     the key; if the key is a table, item is the key inside it, else null
     value         the value
     origin        where the value comes from
-    holds         false for a pattern of per-file-ignores that FILE does not match"""
+    holds         false for a pattern of per-file-ignores that FILE does not match, else
+                  true"""
 _EXAMPLES = (
     "amplint config train.py",
     "amplint config --select scaler train.py",
@@ -179,7 +180,7 @@ def _as_json(rows: list[Row], about: _About) -> str:
         "configuration": about.config.path if about.config else None,
         "extends": [each.path for each in _bases(about.config)],
         "project": about.project.folder,
-        "project-origin": about.project.why,
+        "project_origin": about.project.why,
         "excluded": about.excluded or about.refused,
         "rules": sorted(about.settings.codes),
         "unfixable": sorted(about.settings.unfixable),

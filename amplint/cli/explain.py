@@ -16,7 +16,8 @@ _DESCRIPTION = """\
 Explain an error message, a warning, a log or a symptom: what it means, which rules
 detect the cause, and what to do.
 
-If a traceback names files that exist here, amplint lints them. It never runs them."""
+If a traceback names files that exist on this machine, amplint lints these files. It never
+runs them."""
 _EPILOG = "Exit codes: 0 the text contains a known message; 1 it contains none; 2 an error."
 _EXAMPLES = (
     'amplint explain "No inf checks were recorded for this optimizer."',

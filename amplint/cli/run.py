@@ -96,7 +96,7 @@ def make_parser() -> Parser:
     add(
         "--careful",
         action="store_true",
-        help="slower: check the operations that compute the loss in every step",
+        help="slower: in every step, check each operation that computes the loss",
     )
     add(
         "--no-replay",

@@ -43,5 +43,5 @@ def _with_others(source: Source, finding: Finding, group: list[Finding]) -> Find
         if (each.code, source.named(each.start)) != own and is_as_sure:
             codes.setdefault(each.code, []).append(each.start)
     said = [f"{code} on {lines(source, starts)}" for code, starts in codes.items()]
-    message = f"{finding.message} (which also corrects {' and '.join(said)})" if said else finding.message
+    message = f"{finding.message} (which also fixes {' and '.join(said)})" if said else finding.message
     return finding._replace(message=message, cause="")

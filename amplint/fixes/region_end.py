@@ -57,7 +57,7 @@ def end_region(
         return Refused("the region is on one line with other code; move the code by hand")
     outer, unit = margins
     if not _go_on_with_forwards(module, body, runs):
-        return Refused("amplint sees no forward in the rest of the region; end the region by hand")
+        return Refused("amplint sees no forward pass in the rest of the region; end the region by hand")
     if len(region.items) > 1:
         if len(runs) > 1 or runs[0][1] < len(body):
             return Refused(_leaves(module, region, item))
@@ -138,7 +138,8 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
         return Refused("the region is on one line with other code; move the code by hand")
     if len(region.items) > 1:
         return Refused(
-            f"the `with` also enters {_others(module, region)}; begin a `with` for autocast alone before the forward"
+            f"the `with` also enters {_others(module, region)}; begin a `with` for autocast alone before the forward "
+            "pass"
         )
     if region.items[0].target is not None:
         return Refused("the `with` has an `as` name, which other code may use; move the `with` by hand")
@@ -149,7 +150,7 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
         or objects(module).names_in(region.items[0].context) & bound
     ):
         return Refused(
-            "a name in the `with` line may change between the forward and the region; move the `with` by hand"
+            "a name in the `with` line may change between the forward pass and the region; move the `with` by hand"
         )
     start = line_start(module, module.span(first)[0])
     own = _without_header(module, region)
@@ -157,7 +158,7 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
     edits = shift(module, (start, own.start), outer, inner.removeprefix(outer), outward=False)
     return Fix(
         Applicability.UNSAFE,
-        "Begin the region before the forward (the model then runs in half precision)",
+        "Begin the region before the forward pass (the model then runs in half precision)",
         (moved, *edits, own),
     )
 

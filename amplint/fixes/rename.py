@@ -194,7 +194,8 @@ class Renames:
             return Rewrite(f"`{new}` needs torch {since}, and the project allows older releases ({target.origin})")
         if legacy.old.rpartition(".")[2] in self._patched:
             return Rewrite(
-                f"a string also names `{legacy.old}`, as for `mock.patch`; change the string and the code by hand"
+                f"a string (for instance in `mock.patch`) also names `{legacy.old}`; change the string and the code "
+                "by hand"
             )
         own = {name for name in names if name[0] == LOCAL}
         if own and not self._takes_anything(value):
@@ -289,8 +290,8 @@ class Renames:
             importer = importer_of(self.module.source.filename, bound)
             if importer is not None:
                 return (
-                    f"{os.path.basename(importer)} imports `{bound}` from this file, so its calls have to change too; "
-                    "change both files by hand"
+                    f"{os.path.basename(importer)} imports `{bound}` from this file, so the calls there have to "
+                    "change too; change both files by hand"
                 )
         return None
 

@@ -36,7 +36,7 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
     if isinstance(parent, (ir.Function, ir.Class)) and value in parent.decorators:
         return _bare_decorator(module, legacy, value)
     if legacy.module == "torch":
-        return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call, which has to pass the device")
+        return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call, which must also pass the device")
     if in_annotation(value) or _in_type(module, value) or _only_tested(module, value):
         return Rewrite()
     return _of_class(module, legacy, value)
@@ -59,7 +59,7 @@ def _of_class(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         )
     if isinstance(parent, ir.With):
         return Rewrite("`with` raises TypeError for a class; call the class, with the device")
-    return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call, which has to pass the device")
+    return Rewrite(f"{_as_value(legacy)}, and amplint can't see the call, which must also pass the device")
 
 
 def _as_value(legacy: Legacy) -> str:
@@ -135,11 +135,13 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
                 else Rewrite(f"the old class has no argument `{named}`; correct the call's arguments first")
             )
         if _scripted(module, call) and legacy.module == "torch":
-            return Rewrite("TorchScript can't compile the new function, which takes a device")
+            return Rewrite(
+                "TorchScript can't compile the new function; if TorchScript compiles this code, keep the old function"
+            )
         return Rewrite(edits=(add_first_argument(module, call, f'"{legacy.device}"'),))
     if call.unpacks("*"):
         return Rewrite(
-            "the call unpacks its arguments with `*`, and the new class has another order of arguments; pass keywords"
+            "the call unpacks its arguments with `*`, and the new class takes them in another order; pass keywords"
         )
     if len(call.positional) > len(legacy.parameters):
         return Rewrite("the call has more arguments than the old class takes; correct the call first")
@@ -306,7 +308,7 @@ def _partial(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
         return Rewrite(edits=(device,))
     if call.unpacks("*"):
         return Rewrite(
-            "the call unpacks its arguments with `*`, and the new class has another order of arguments; pass keywords"
+            "the call unpacks its arguments with `*`, and the new class takes them in another order; pass keywords"
         )
     positional = call.positional[1:]
     if len(positional) > len(legacy.parameters):

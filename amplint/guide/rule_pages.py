@@ -40,8 +40,7 @@ SEEN_AS = {
 }
 # What stands above the messages that a misuse may lead to.
 MAY_LEAD_TO = (
-    "If a run prints one of these messages, this misuse may be the cause, among others. `amplint explain` weighs the "
-    "causes."
+    "If a run prints one of these messages, this misuse is one possible cause. `amplint explain` weighs the causes."
 )
 # What words in the cells of the proofs mean, and which result is right.
 _LEGEND = (
@@ -57,7 +56,7 @@ _LEGEND = (
     (r"\bupdate (?=off by|[\d.,e+-]+ x|not finite)", "`update` is the change of the model's parameters by one step."),
     (
         r"\boff by",
-        "`off by` is the difference from the same program in float32. A few percent are right: float16 and "
+        "`off by` is the difference from the same program in float32. A few percent is normal, as float16 and "
         "bfloat16 round.",
     ),
     (
@@ -120,7 +119,7 @@ def proofs() -> dict[str, list[dict[str, Any]]]:
 
 def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
     """The cells of a Markdown table: the device, and what the wrong and the corrected program showed."""
-    where = f"{proof['device']}{'*' if proof['simulated'] else ''}" if proof["device"] else ""
+    where = f"{proof['device']}{'*' if proof['simulated'] else ''}" if proof["device"] else "cpu"
     before, after = (shortened(proof[each]).replace("|", "\\|") for each in ("before", "after"))
     return where, before, after
 

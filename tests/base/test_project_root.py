@@ -133,7 +133,7 @@ def test_the_same_project_and_the_same_findings(
         assert ran.err == ("" if expected.mark else f"amplint: project: {told(expected)}\n")
     if name != "mark in the way" or reason is not Reason.GIVEN:  # else the folder's is another one
         said = json.loads(amplint("config", "--isolated", "--output-format=json", *paths).out)
-        assert (said["project"], said["project-origin"]) == (expected.folder, expected.why)
+        assert (said["project"], said["project_origin"]) == (expected.folder, expected.why)
         assert amplint("config", "--isolated", *paths).out.splitlines()[1] == f"Its project: {told(expected)}."
     # Among other paths, and in other formats, it comes to the same.
     ran = amplint("--output-format=json", "--isolated", *paths, *([f"{root}/elsewhere"] if paths else []))

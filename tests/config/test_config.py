@@ -557,7 +557,7 @@ class TestCommand:
         told = json.loads(ran.out)
         assert (told["file"], told["configuration"]) == (f"{root}/src/x.py", f"{root}/pyproject.toml")
         settings = resolve(root / "src/x.py", {"ignore": ["AMP3"]})
-        assert (told["project"], told["project-origin"]) == (str(root), "contains pyproject.toml")
+        assert (told["project"], told["project_origin"]) == (str(root), "contains pyproject.toml")
         assert told["rules"] == sorted(settings.codes)
         assert (told["unfixable"], told["excluded"]) == ([], False)
         rows = [(each["key"], each["item"], each["value"], each["origin"], each["holds"]) for each in told["settings"]]

@@ -120,7 +120,7 @@ def found_in(text: str) -> frozenset[tuple[str, int]]:
 
 def _of_the_same_cause(finding: Finding) -> set[tuple[str, int]]:
     """The findings that are named in the message of another one, which has the same cause."""
-    named = finding.message.partition("(which also corrects ")[2]
+    named = finding.message.partition("(which also fixes ")[2]
     return {
         (code, int(line))
         for code, lines in re.findall(r"(AMP\d+) on lines? ([^A)]*)", named)

@@ -38,7 +38,7 @@ def found(text: str, *codes: str) -> list[tuple[int, str]]:
 def test_backward_and_step_of_a_region_are_one_finding() -> None:
     (one,) = check(INSIDE)
     assert (one.location.row, one.code) == (9, "AMP301")
-    assert one.message.endswith("(which also corrects AMP302 on line 10)")
+    assert one.message.endswith("(which also fixes AMP302 on line 10)")
     fixed = fix(INSIDE)
     assert found(fixed) == []
     assert "\n        loss.backward()\n        optimizer.step()\n" in fixed
@@ -47,7 +47,7 @@ def test_backward_and_step_of_a_region_are_one_finding() -> None:
 def test_the_gravest_is_kept() -> None:
     (one,) = check(SPANNING)
     assert (one.location.row, one.code) == (5, "AMP309")
-    assert one.message.endswith("(which also corrects AMP301 on line 9 and AMP302 on line 10)")
+    assert one.message.endswith("(which also fixes AMP301 on line 9 and AMP302 on line 10)")
     assert one.fix is not None
 
 

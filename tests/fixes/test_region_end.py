@@ -156,7 +156,7 @@ def test_what_runs_a_forward_stays_in_the_region(statement: str) -> None:
     ],
 )
 def test_where_what_computes_with_tensors_runs_no_forward_there_is_no_fix(statement: str) -> None:
-    with pytest.raises(AssertionError, match="amplint sees no forward in the rest"):
+    with pytest.raises(AssertionError, match="amplint sees no forward pass in the rest"):
         fixed(f'with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward()\n    {statement}\n')
 
 
@@ -314,7 +314,7 @@ def test_a_step_that_may_need_the_region_makes_the_fix_unsafe() -> None:
     body = 'with torch.autocast("cpu"):\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n'
     findings = check(indented(body))
     assert [each.code for each in findings] == ["AMP301"]
-    assert "(which also corrects AMP302 on line " in findings[0].message
+    assert "(which also fixes AMP302 on line " in findings[0].message
     assert {each.fix.applicability for each in findings if each.fix} == {Applicability.UNSAFE}
     assert fix(indented(body)) == indented(body)
 

@@ -89,10 +89,13 @@ def test_scaler_at_2_3_and_decorators_at_2_4() -> None:
         ("import torch\nclass A(torch.cuda.amp.GradScaler, object):\n    pass\n", "several bases"),
         ("import torch\nprint(f'{torch.cuda.amp.autocast()}')\n", "f-string"),
         ("import torch\nx = (torch.cuda  # why\n     .amp.autocast)()\n", "other code on the lines"),
-        ("import torch\npatch('torch.cuda.amp.autocast')\ntorch.cuda.amp.autocast()\n", "a string also names"),
+        (
+            "import torch\npatch('torch.cuda.amp.autocast')\ntorch.cuda.amp.autocast()\n",
+            "a string (for instance in `mock.patch`) also names",
+        ),
         (
             "import torch\nsetattr(torch.cuda.amp, 'autocast', x)\ntorch.cuda.amp.autocast()\n",
-            "a string also names",
+            "a string (for instance in `mock.patch`) also names",
         ),
         (
             "from torch import get_autocast_gpu_dtype\nget_autocast_dtype = 1\nget_autocast_gpu_dtype()\n",

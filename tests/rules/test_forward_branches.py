@@ -41,7 +41,8 @@ def of_step(plain: tuple[str, ...], scaled: tuple[str, ...] = SCALED, more: str 
 def test_a_branch_without_a_backward() -> None:
     (message,) = of_step((*FORWARD, "optimizer.step()"))
     assert message.startswith(
-        "this branch runs backward, but the branch without the scaler, on line 8, does not: it steps without gradients"
+        "this branch runs backward, but the branch without the scaler, on line 8, does not: that branch steps "
+        "without gradients"
     )
 
 

@@ -412,7 +412,7 @@ def test_305_says_float32_where_no_region_is_round_the_loss_or_where_none_may_be
     assert (found.severity, found.fix) == (Severity.ERROR, None)
     assert "the loss on line 8 is computed in float32" in found.message
     (found,) = check(HEAD + "from elsewhere import train\n" + call, settings=only("AMP305"))
-    assert "the forward runs in float32, unless another region contains the forward" in found.message
+    assert "unless another region contains the forward pass, it runs in float32" in found.message
     assert "use `with`" in found.message
 
 

@@ -103,6 +103,19 @@ def test_whether_the_loss_is_finite_says_nothing_of_its_gradients(tmp_path: Path
     assert codes(tmp_path / "loop.py", LOOP) == [("AMP402", "certain")]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# if torch.isnan(norm): raise ValueError",
+        "if torch.isnan(norm): print('the norm is nan')",
+        "if not torch.isfinite(norm): log.warning('overflow'); print(norm)",
+    ],
+)
+def test_what_is_only_said_of_the_norm_skips_no_step(tmp_path: Path, line: str) -> None:
+    text = LOOP.replace("        optimizer.step()\n", f"        {line}\n        optimizer.step()\n")
+    assert codes(tmp_path / "loop.py", text) == [("AMP402", "certain")]
+
+
 def test_whether_the_norm_is_finite_is_asked_before_the_step(tmp_path: Path) -> None:
     asks = "        if torch.isfinite(norm):\n            optimizer.step()\n"
     assert codes(tmp_path / "loop.py", LOOP.replace("        optimizer.step()\n", asks)) == []

@@ -21,7 +21,7 @@ def train(model, images, target, scaler, weight: float):
     scaler.scale(loss).backward()
 """
 FLOAT16 = "'cuda', dtype=torch.float16"
-INF = "65,536"
+INF = "at the initial scale its gradient is inf"
 
 
 def found(after: str, region: str = FLOAT16) -> list[str]:

@@ -49,10 +49,14 @@ def train(model, optimizer, scaler, loader):
     [
         ("AMP205", "import torch\nwith torch.autocast('cpu', dtype=torch.float64):\n    f()\n", "casts nothing"),
         ("AMP301", INSIDE, "can lose precision"),
-        ("AMP302", INSIDE.replace("        scaler.step(", "            scaler.step("), "use the old weights"),
+        (
+            "AMP302",
+            INSIDE.replace("        scaler.step(", "            scaler.step("),
+            "would use the cached old weights",
+        ),
         ("AMP305", "import torch\ntorch.autocast('cuda')\nf()\n", "runs in float32"),
-        ("AMP412", STEP, "runs ahead of the training"),
-        ("AMP506", NORMS, "makes this mean inf or NaN"),
+        ("AMP412", STEP, "runs ahead of training"),
+        ("AMP506", NORMS, "the mean of all norms is inf or NaN too"),
     ],
 )
 def test_a_message_names_the_consequence(code: str, text: str, consequence: str) -> None:

@@ -161,5 +161,5 @@ class Trainer:
         self.scaler.update()
 """
     (found,) = check(text, settings=SETTINGS)
-    assert "weights that it cached on line 16, where gradients were disabled" in found.message
+    assert "weights that it cached on line 16 without gradients" in found.message
     assert not check(text.replace("self.peek(x)", "self.other.peek(x)"), settings=SETTINGS)

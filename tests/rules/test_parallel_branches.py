@@ -248,10 +248,13 @@ def _found(arms: str) -> list[Finding]:
         ),
         (
             _arms(SCALED.replace("scaler.up", "scaler.step(opt_b)\nscaler.up"), PLAIN),
-            "it never trains the parameters of `opt_b`",
+            "that branch never trains the parameters of `opt_b`",
         ),
         (f"if use_amp:\n{_in(SCALED)}\n    continue\n{CLIPPED_PLAIN}", "this branch clips the gradients"),
-        (f"if use_amp:\n{_in(SCALED)}\n    continue\n{PLAIN}\nscheduler.step()", "its learning rate never changes"),
+        (
+            f"if use_amp:\n{_in(SCALED)}\n    continue\n{PLAIN}\nscheduler.step()",
+            "the learning rate of that branch never changes",
+        ),
         (
             _arms(f"if bf16:\n{_in(CLIPPED_PLAIN)}\nelse:\n{_in(SCALED)}", CLIPPED_PLAIN),
             "this branch clips the gradients, but the branch with the scaler",
@@ -259,7 +262,7 @@ def _found(arms: str) -> list[Finding]:
         (
             _arms("scaler.scale(loss / accumulation).backward()", "loss.backward()")
             + "if use_amp:\n    scaler.step(opt)\n    scaler.update()\nelse:\n    opt.step()",
-            "its gradients are larger by the divisor",
+            "the gradients of that branch are larger by the divisor",
         ),
         (
             _arms(

@@ -98,3 +98,33 @@ def test_a_model_of_another_file_may_open_a_region(tmp_path: Path) -> None:
 def test_a_step_that_runs_the_file_may_open_a_region_round_it(tmp_path: Path) -> None:
     main = f"import trainer\n{OTHER}    trainer.train(model, optimizer, [(x, y)], None)\n"
     assert not found(tmp_path, main, {})
+
+
+EVALUATION = """
+
+DECORATOR
+def evaluate(model, loader):
+    with torch.autocast("cuda"):
+        return [model(x) for x, _ in loader]
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "expected"), [("@torch.no_grad()", True), ("@torch.jit.ignore", False)], ids=["evaluates", "trains"]
+)
+def test_a_region_without_gradients_trains_nothing(tmp_path: Path, decorator: str, expected: bool) -> None:
+    trainer = TRAINER + EVALUATION.replace("DECORATOR", decorator)
+    assert found(tmp_path, "import trainer\n", {}, trainer) is expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("autocast_enabled = mixed_precision = True", True),
+        ("run(mixed_precision=True)", True),
+        ("torch.set_autocast_enabled('cuda', True)", False),
+        ("Trainer(precision=16)", False),
+    ],
+)
+def test_what_the_names_of_flags_and_arguments_say(tmp_path: Path, line: str, expected: bool) -> None:
+    assert found(tmp_path, "import trainer\n", {}, f"{TRAINER}\n\n{line}\n") is expected

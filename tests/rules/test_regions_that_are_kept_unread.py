@@ -35,8 +35,8 @@ def found(value: str, use: str = "pass") -> list[str]:
 def test_one_that_nothing_reads(value: str) -> None:
     (message,) = found(value)
     assert message == (
-        "the autocast object in `ctx` is never entered and has no effect; write `with ctx:` around the forward and the "
-        "loss"
+        "the autocast object in `ctx` is never entered and has no effect; write `with ctx:` around the "
+        "forward pass and the loss"
     )
 
 

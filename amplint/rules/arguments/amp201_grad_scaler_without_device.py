@@ -183,11 +183,11 @@ def _message(module: Module, other: ir.Node | None) -> str:
     if other is not None:
         where = device if device is not None else "other devices"
         effect = f": small gradients of the float16 region on {module.line(other)} become 0 on {where}"
-        return f"{message}, and disabled without CUDA{effect}; pass the device"
+        return f"{message}, and is disabled without CUDA{effect}; pass the device"
     if device is not None:
         region = f"the region on {module.line(regions(module)[0].call)}"
         return f"{message}, but {region} is for {device}: without CUDA the scaler is disabled; pass the device"
-    return f"{message}, and disabled without CUDA; pass the device"
+    return f"{message}, and is disabled without CUDA; pass the device"
 
 
 def _only_device(module: Module) -> str | None:
@@ -322,7 +322,8 @@ def _doubt(module: Module, device: str) -> str | None:
     for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict":
-                return f"`load_state_dict` on {module.line(call)} then raises for checkpoints of the disabled scaler"
+                line = module.line(call)
+                return f"`load_state_dict` on {line} then raises for checkpoints saved while the scaler was disabled"
             if call.func.attr == "step" and len(call.args) > 1:
                 return f"`step` on {module.line(call)} may then raise, as an enabled scaler takes no closure"
     return None

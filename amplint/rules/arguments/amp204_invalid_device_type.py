@@ -55,9 +55,9 @@ Unsafe:
 - `"cuda"` replaces the number of a CUDA device.
 
 ## Proof
-Before the fix the test programs raise, or they enter a region for a device with an index. Such a region is disabled for
-float32, and enabled on a machine without CUDA. After the fix the programs run, and the region for "cuda" is the other
-way around.
+Before the fix the test programs raise, or they enter a region for a device with an index. That region is disabled if
+its dtype is float32, and enabled even on a machine without CUDA. After the fix, the region for "cuda" is enabled for
+float32, and disabled on a machine without CUDA.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -190,7 +190,7 @@ def _object(module: Module, value: ir.Value, found: list[Device]) -> Finding:
     """The finding of a torch.device, by all that it can be."""
     text = module.text(value)
     if all(each.leaf.is_open for each in found):
-        return _appending(module, value, f"`{text}` is annotated as a `torch.device`", Confidence.LIKELY)
+        return _appending(module, value, f"`{text}` is annotated as a `torch.device`, not a string", Confidence.LIKELY)
     if all(each.kind == "object" for each in found):
         return _appending(module, value, f"`{text}` is a `torch.device`", applicability=Applicability.SAFE)
     return _appending(module, value, f"`{text}` is a `torch.device` by default")

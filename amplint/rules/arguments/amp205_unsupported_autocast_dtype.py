@@ -13,9 +13,14 @@ How serious a finding is:
 - If the dtype is a string, or always unsupported, the finding is an error.
 - If the region can also run on cuda, or a setting chooses float64 or another unsupported dtype, the finding is a
   warning.
-- If float32 is probably meant to disable the region, the finding is a note, and a suspicion. That is so if a setting or
-  the device chooses float32 among several dtypes; if float32 is the fallback after half precision failed; if a call
-  passes float32 to a function whose region also runs on cuda; or if the region's device is that of a tensor.
+- If float32 is probably meant to disable the region, the finding is a note, and a suspicion.
+
+Float32 is probably meant to disable the region in these cases:
+
+- a setting or the device chooses float32 among several dtypes;
+- float32 is the fallback after half precision failed;
+- a call passes float32 to a function whose region also runs on cuda;
+- the region's device is that of a tensor.
 
 amplint reports nothing:
 
@@ -199,7 +204,7 @@ def _named(module: Module, given: ir.Value) -> str:
 def _off_for(module: Module, region: Region, given: ir.Value) -> str:
     """How to disable a region where its dtype is float32, and only there."""
     if not isinstance(given, ir.Name):
-        return "pass `enabled=False` in this case"
+        return "pass `enabled=False` for float32"
     test = f"{given.name} != torch.float32"
     return f"pass `enabled={test}`" if region.enabled is None else f"add `and {test}` to `enabled`"
 

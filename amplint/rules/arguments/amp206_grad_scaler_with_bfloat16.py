@@ -12,7 +12,8 @@ amplint reports nothing if:
 
 - it can't see the regions, or the code doesn't show the dtype of a region;
 - only the device decides the dtype;
-- `enabled` is false for bfloat16, or is a flag that names float16 and doesn't open the bfloat16 regions as well;
+- `enabled` is false for bfloat16;
+- `enabled` is a flag that names float16 (`args.fp16`), and the bfloat16 regions don't depend on that flag;
 - an option asks for the scaler: by its name (`force_bf16_scaler`), or as a separate option that is off by default
   (`use_scaler`);
 - the branch for bfloat16 doesn't use the scaler.
@@ -254,8 +255,8 @@ def _inverted(module: Module, call: ir.Call, entered: list[Open]) -> Finding | N
         if not is_vague(chosen) and chosen.facts() & known.dtypes and contradict(on, negated(chosen)) and possible(on):
             return rule.finding(
                 module.span(call),
-                f"this scaler is enabled if `{module.on_one_line(each.region.dtype)}` is bfloat16, and disabled if it "
-                f"is float16, in which the region on {module.line(each.region.call)} needs a scaler; enable the "
+                f"this scaler is enabled if `{module.on_one_line(each.region.dtype)}` is bfloat16, and disabled for "
+                f"float16: small gradients of the region on {module.line(each.region.call)} become 0; enable the "
                 "scaler for float16 instead",
                 withheld="amplint can't tell whether the test or the dtype in it is wrong",
             )

@@ -178,8 +178,8 @@ def _of_apex(module: Module) -> Iterator[Finding]:
         by_hand = has(code_of(module.source.text), _DIVIDES, _DIVIDED_BY)  # may undo a scale of the file's own
         yield rule.finding(
             module.span(scale),
-            "with a loss scale of 1 the float16 loss is not scaled: small gradients become 0, and steps with infinite "
-            "gradients are not skipped; use a dynamic loss scale",
+            "with a loss scale of 1 the float16 loss is not scaled: small gradients become 0, and infinite "
+            "gradients reach the weights; use a dynamic loss scale",
             fix=Fix(Applicability.DISPLAY, 'Remove `loss_scale`, as the default is "dynamic"'),
             confidence=Confidence.LIKELY if by_hand else None,
         )
@@ -339,7 +339,7 @@ def _judge(module: Module, found: Trained, entered: Open, to_do: str = _TO_DO) -
     return rule.finding(
         module.span(backward),
         f"{under}{', ' if under else ''}the loss from the float16 region on {module.line(entered.region.call)} is not "
-        f"scaled: small gradients become 0, and steps with infinite gradients are not skipped; {to_do}",
+        f"scaled: small gradients become 0, and infinite gradients reach the weights; {to_do}",
         fix=Fix(Applicability.DISPLAY, _by_hand(module, entered.region)),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
         confidence=Confidence.SUSPICION
@@ -372,7 +372,7 @@ def _by_hand(module: Module, region: Region) -> str:
     scaler = scaler_for(module.target, text)
     if scaler is None:
         return f"Use bfloat16, or require torch>=2.3 and scale the loss: older releases have no GradScaler for {text}"
-    return f"Create a `{scaler}` once, and scale the loss, step and update with it"
+    return f"Create a `{scaler}` once, and call its `scale`, `step` and `update` in each iteration"
 
 
 def _deciding(module: Module, world: World, entered: Open) -> set[Term]:

@@ -160,7 +160,7 @@ _NO_DTYPE = "amplint can't tell which dtype the region should have"
 _OTHER_DTYPE = "the scaler depends on the dtype; correct its `enabled` by hand"
 # What to do where there is no fix because the scaler depends on the dtype.
 _OF_DTYPE = {
-    _NO_DTYPE: "pass the dtype that the scaler depends on to the region",
+    _NO_DTYPE: "pass the region the dtype that the scaler's `enabled` tests",
     _OTHER_DTYPE: "enable the scaler whenever the region is float16",
 }
 

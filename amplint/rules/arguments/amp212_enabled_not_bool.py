@@ -102,7 +102,7 @@ def check(module: Module) -> Iterator[Finding]:
         if DTYPE in wrong and region.dtype is not None and is_bool(module, region.dtype):
             continue  # AMP211's: the two have changed places
         fix, withheld = _fix(module, value, held)
-        verb = "is" if held == wrong else "can be"
+        verb = "passes" if held == wrong else "can pass"
         what = " or ".join(_WORDS[each] for each in sorted(wrong))
         to_do = "pass the dtype as `dtype=`, and a bool as `enabled`" if wrong == {DTYPE} else "pass a bool"
         if SCALER in wrong:

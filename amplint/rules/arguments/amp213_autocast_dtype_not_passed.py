@@ -16,7 +16,7 @@ amplint reports nothing if:
 
 - the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
 - a flag for float16 enables the region;
-- in cases 3 to 5, and for a model that is created so, a scaler is always enabled;
+- in cases 3 to 5, and for a model that is created so, a scaler is always enabled: float16 may be intended;
 - the `if` is true for float16 too;
 - the region runs only when bfloat16 failed or is not supported;
 - the code chooses among several regions: the region is in a dict or a list, or its function or class has the name of a

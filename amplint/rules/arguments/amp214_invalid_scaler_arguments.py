@@ -317,7 +317,7 @@ def _interval(module: Module, given: _Arguments) -> Finding | None:
     if isinstance(value, ir.Constant) and every is not None and float(every).is_integer():
         right = str(int(every))
     fix = Fix(Applicability.SAFE, f"Replace with `{right}`", (Edit(*module.layout.outer(value), right),))
-    message = f"`growth_interval={module.text(value)}` is a float: `update()` raises TypeError; pass `{right}`"
+    message = f"`growth_interval={module.text(value)}` passes a float: `update()` raises TypeError; pass `{right}`"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -342,7 +342,7 @@ def _no_number(module: Module, given: _Arguments, key: str) -> Finding | None:
     if content == "dynamic":
         advice = "remove the argument, as the scaler is dynamic by default"
     where = {"init_scale": "`scale()`", "growth_interval": "`update()`"}.get(key, "the constructor")
-    verb = "is" if held == wrong else "can be"
+    verb = "passes" if held == wrong else "can pass"
     message = f"`{key}={text}` {verb} {what}: {where} raises TypeError; {advice or 'pass a number'}"
     return rule.finding(module.span(value), message, fix=fix)
 

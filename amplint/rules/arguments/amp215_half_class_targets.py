@@ -116,7 +116,7 @@ def check(module: Module) -> Iterator[Finding]:
         if loss is None or cast is None or (loss.soft and not _holds_indices(module, loss, cast)):
             continue
         where = f" on {module.line(cast.call)}" if cast.through else ""
-        to_do = "remove the dtype from that call" if _moves_too(module, cast) else "remove the cast"
+        to_do = "remove the dtype from `.to()`" if _moves_too(module, cast) else "remove the cast"
         yield rule.finding(
             module.span(loss.target),
             f"`{module.text(cast.base)}` holds class indices, but `{module.on_one_line(cast.call)}`{where} turns "
@@ -273,7 +273,7 @@ def _fix(module: Module, call: ir.Call, cast: _Cast) -> Fix | None:
     if edit is None:
         return None
     applicability = Applicability.UNSAFE if _read_otherwise(module, call, cast) else Applicability.SAFE
-    title = "Remove the dtype from the call" if _moves_too(module, cast) else "Remove the cast"
+    title = "Remove the dtype from `.to()`" if _moves_too(module, cast) else "Remove the cast"
     if applicability is Applicability.UNSAFE:
         title += " (other code also uses the result of the cast)"
     return Fix(applicability, title, (edit,))

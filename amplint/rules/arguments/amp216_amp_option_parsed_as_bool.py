@@ -78,6 +78,10 @@ def check(module: Module) -> Iterator[Finding]:
         name = next((each for each in names if names_amp(each)), None)
         if name is not None:
             what = f"`{name} False` turns the option on" if name.startswith("-") else '"False" becomes True'
-            message = f"`type=bool` makes every non-empty value True: {what}; use `type={_COMPARES}`"
+            message = f"`type=bool` makes every non-empty string True: {what}; use `type={_COMPARES}`"
             edit = Edit(*module.span(kind), _COMPARES)
-            yield rule.finding(module.span(kind), message, fix=Fix(Applicability.UNSAFE, "Compare the text", (edit,)))
+            yield rule.finding(
+                module.span(kind),
+                message,
+                fix=Fix(Applicability.UNSAFE, 'Compare the string with "true", "yes" and "1"', (edit,)),
+            )

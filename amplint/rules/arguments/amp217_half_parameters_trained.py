@@ -340,7 +340,7 @@ def _consequence(
     if dtype == "float16":
         loses_eps = made is not None and _loses_eps(module, made)
         happens = (
-            "`eps` is 0 in float16, so parameters become NaN"
+            "`eps` rounds to 0 in float16, so parameters become NaN"
             if loses_eps
             else f"updates below about {_LEAST[dtype]} of a weight are rounded away"
         )

@@ -32,8 +32,7 @@ Findings of cases 1, 4, 5 and 9 to 12 are only `likely`. amplint reports nothing
   (`Trainer(**vars(args))`);
 - in case 5, if the option is used in another way than in comparisons with strings.
 
-In case 1, a function that the program never calls doesn't use the option, even if it reads it: amplint reports the
-option.
+In case 1, a read of the option in a function that the program never calls doesn't count: amplint reports the option.
 
 In case 9 amplint reports nothing about methods of derived classes, functions that are passed to other code, and
 functions with decorators: something else may say which parameters they have.
@@ -42,8 +41,8 @@ functions with decorators: something else may say which parameters they have.
 Nothing raises. A run that should be in half precision trains in float32, slower and with more memory. A run that should
 be in bfloat16 trains in float16, without a scaler. Whoever compares two precisions may compare a run with itself.
 
-In case 13 the loss is still scaled, but the forward runs in float32, and `accelerator.clip_grad_norm_` doesn't unscale
-the gradients: it clips them while they are multiplied by the loss scale.
+In case 13 the loss is still scaled, but the forward pass runs in float32, and `accelerator.clip_grad_norm_` doesn't
+unscale the gradients: it clips them while they are multiplied by the loss scale.
 
 ## Example
 ```python

@@ -32,26 +32,31 @@ with autocast("cuda", enabled=True, dtype=torch.bfloat16):
 
 ## Fix safety
 Safe: the fix inserts the device as the first argument, and turns positional arguments into keyword arguments. Comments
-and layout stay. A call that already passes `device_type`, which the old class doesn't take (AMP107), keeps that
-argument.
+and layout stay. A call that already passes `device_type` keeps that argument, which the old class doesn't take (it
+raises: see AMP107). If the project allows torch 1.10 or 1.11, the fix writes `torch.autocast`, as these releases have
+no `torch.amp.autocast`.
 
-The two classes have different defaults. Without `dtype`, the old class uses float16 (`torch.cpu.amp`: bfloat16), and
-its weight cache is on. The new class takes both from an outer region, or the dtype from `torch.set_autocast_dtype`. If
-the file sets another dtype in one of these ways, the fix also passes the old default, such as `dtype=torch.float16`.
-Such a fix is unsafe if the file has no `import torch`.
+The two classes have different defaults:
+
+- without `dtype`, the old class uses float16 (`torch.cpu.amp`: bfloat16). The new class uses the dtype of an outer
+  region, or else the one that `torch.set_autocast_dtype` has set. If the file has another dtype in a region or in such
+  a call, the fix also writes the old default, such as `dtype=torch.float16`. If the file has no `import torch`, or the
+  call unpacks `**`, the fix can't write the dtype: the region may then get another one, so that fix is unsafe;
+- without `cache_enabled`, the old class caches weights. The new class does what an outer region does. If the file
+  disables the cache somewhere, the fix also writes `cache_enabled=True`.
 
 The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
 none of them, and the finding says why. A use can't be rewritten if:
 
-- the file itself tests whether torch has the new name, and the project declares no lowest torch: the file may support
-  older releases;
-- the name is passed to a function;
+- another part of the file tests whether torch has the new name, and the project doesn't say which releases of torch it
+  supports: the file may support releases without the new name;
+- the name is passed to a function other than `functools.partial` and `isinstance`;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-One statement may import old names of several rules (AMP101 to AMP104). If one of these rules isn't selected, its names
-keep their old import.
+One statement may import old names that different rules report (AMP101 to AMP104). If one of these rules isn't selected,
+its names keep their old import.
 
 ## Proof
 The fixed test programs run without the `FutureWarning`. Device, dtype, `enabled` and `cache_enabled` of each region are

@@ -36,18 +36,21 @@ Safe: the fix inserts the device as the first argument, and every other argument
 The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
 none of them, and the finding says why. A use can't be rewritten if:
 
-- the file itself tests whether torch has the new name, and the project declares no lowest torch: the file may support
-  older releases;
-- the name is passed to a function;
+- another part of the file tests whether torch has the new name, and the project doesn't say which releases of torch it
+  supports: the file may support releases without the new name;
+- the name is passed to a function other than `functools.partial` and `isinstance`;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-One statement may import old names of several rules (AMP101 to AMP104). If one of these rules isn't selected, its names
-keep their old import.
+One statement may import old names that different rules report (AMP101 to AMP104). If one of these rules isn't selected,
+its names keep their old import.
 
-A subclass is rewritten only if its `__init__` passes keyword arguments to the `__init__` of the old class. Calls of the
-old class are not rewritten if the file has an `isinstance` test for the old class that can't be rewritten.
+A subclass is rewritten only if it has no other base class, and has an `__init__` that passes nothing but keyword
+arguments to the `__init__` of the old class (and no `**kwargs`).
+
+If the file also uses the new class, an `isinstance` test for the old class stays, as it may be meant for the old class
+only. Then all uses of the old class stay, as the test would be false for objects of the new class.
 
 ## Proof
 The fixed test programs run without the `FutureWarning`. Initial scale, growth and backoff factors, growth interval,

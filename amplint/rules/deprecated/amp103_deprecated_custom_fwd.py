@@ -43,20 +43,21 @@ class Scale(torch.autograd.Function):
 ```
 
 ## Fix safety
-Safe: with `device_type="cuda"` the new decorators do what the old ones did.
+Safe: with `device_type="cuda"` the new decorators do what the old ones did. If your Function runs on another device,
+change `device_type` by hand.
 
 The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
 none of them, and the finding says why. A use can't be rewritten if:
 
-- the file itself tests whether torch has the new name, and the project declares no lowest torch: the file may support
-  older releases;
-- the name is passed to a function;
+- another part of the file tests whether torch has the new name, and the project doesn't say which releases of torch it
+  supports: the file may support releases without the new name;
+- the name is passed to a function other than `functools.partial` and `isinstance`;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file.
 
-One statement may import old names of several rules (AMP101 to AMP104). If one of these rules isn't selected, its names
-keep their old import.
+One statement may import old names that different rules report (AMP101 to AMP104). If one of these rules isn't selected,
+its names keep their old import.
 
 ## Proof
 The fixed test programs run without the `FutureWarning`. The decorated `forward` and `backward` run with the same

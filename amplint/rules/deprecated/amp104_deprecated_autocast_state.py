@@ -36,17 +36,17 @@ Safe: the device becomes the first argument.
 The fix rewrites an import together with all uses of the imported names. If one use can't be rewritten, the fix rewrites
 none of them, and the finding says why. A use can't be rewritten if:
 
-- the file itself tests whether torch has the new name, and the project declares no lowest torch: the file may support
-  older releases;
-- the name is passed to a function;
+- another part of the file tests whether torch has the new name, and the project doesn't say which releases of torch it
+  supports: the file may support releases without the new name;
+- the name is passed to a function other than `functools.partial` and `isinstance`;
 - the name is exported by `__all__` or by an `__init__.py`;
 - the name is in a `mock.patch` string;
 - another file of the project imports the name from this file;
 - TorchScript may compile the code: TorchScript doesn't know the new functions. This holds for all functions of a file
   that uses TorchScript, except those under `torch.jit.ignore` or `torch.jit.unused`.
 
-One statement may import old names of several rules (AMP101 to AMP104). If one of these rules isn't selected, its names
-keep their old import.
+One statement may import old names that different rules report (AMP101 to AMP104). If one of these rules isn't selected,
+its names keep their old import.
 
 ## Proof
 The fixed test programs run without the `DeprecationWarning`, and return the same state as before the fix, inside and

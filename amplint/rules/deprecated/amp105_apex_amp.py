@@ -35,7 +35,7 @@ For the other functions of `apex.amp`:
 - `state_dict` and `load_state_dict`: call the scaler's `state_dict` and `load_state_dict`;
 - `half_function`: call `.half()` on the inputs of the function (autocast alone casts only for operations on its list);
 - `float_function`: decorate with `@torch.autocast("cuda", enabled=False)`, and call `.float()` on the inputs;
-- `promote_function`: remove the call, since autocast promotes by itself.
+- `promote_function`: remove the call or the decorator, since autocast promotes by itself.
 
 ## Fix safety
 There is no fix: `torch.autocast` has to enclose the forward pass, and code for `apex.amp` doesn't show where the

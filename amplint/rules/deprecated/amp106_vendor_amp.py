@@ -9,10 +9,11 @@ Finds:
 
 amplint reports nothing:
 
-- under an `if` that checks the release of torch or calls `hasattr`, or in a `try` that catches a missing name;
+- under an `if` that checks the release of torch or calls `hasattr`, or in a `try` that catches ImportError or
+  AttributeError;
 - if the project allows torch before 2.4;
-- about `torch.npu.amp.GradScaler`, which is still needed: on some of these devices an overflow gives no inf, and this
-  scaler detects it in another way.
+- about `torch.npu.amp.GradScaler`, which is still needed: on some NPUs an overflow gives no inf, and this scaler
+  detects the overflow in another way.
 
 ## Why is this bad?
 Since torch 2.4 `torch.amp` also supports the vendors' devices (with the vendor's extension), and the vendors' classes
@@ -53,7 +54,8 @@ other vendors are not executed (`shows=none`), as they need the vendors' package
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
-- Read: intel_extension_for_pytorch/xpu/amp, torch_npu/npu/amp, torch_mlu/mlu/amp, torch_musa/core/amp
+- Source code on which this rule is based: intel_extension_for_pytorch/xpu/amp, torch_npu/npu/amp, torch_mlu/mlu/amp,
+  torch_musa/core/amp
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ rule = Rule(
         "musa & amp & autocast", "musa & amp & GradScaler", "musa & amp & custom_fwd", "musa & amp & custom_bwd",
         "npu & amp & autocast",
     ),
-    not_shown="it needs the vendor's library",
+    not_shown="your step needs the vendor's library, which verify doesn't replace",
 )  # fmt: skip
 
 _SINCE = "2.4"
@@ -113,7 +115,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not module.target.guarantees(_SINCE):
         return  # the vendor's is the only one there
     for alias, name in _imported(module):
-        why = f"each call has to pass the device; import `{alias.name}` from `torch.amp`, and add the device by hand"
+        why = f"each call must also pass the device; import `{alias.name}` from `torch.amp`, and add the device by hand"
         yield _finding(module.layout.span(alias), name, None, why)
     for value in module.references(*_VENDORS):
         name_of = module.names.only(value)
@@ -139,8 +141,8 @@ def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | 
     device, last = _VENDORS[name], name.rpartition(".")[2]
     instead = f"use `torch.amp.{last}({_given(device, last)})`"
     if device == "xpu":
-        raises = " and raises AttributeError without that extension" if name.startswith("torch.") else ""
-        message = f"`{name}` belongs to Intel's retired extension{raises}; {instead}"
+        needs = "raises AttributeError without" if name.startswith("torch.") else "is part of"
+        message = f"`{name}` {needs} the retired Intel Extension for PyTorch; {instead}"
     else:
         message = f"`{name}` is not needed: `torch.amp` supports {device} too; {instead}"
     return rule.finding(span, message, fix=fix, withheld=withheld, severity=None if device == "xpu" else Severity.NOTE)
@@ -167,7 +169,7 @@ def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, st
     else:
         edits = _as_keywords(module, call, device, torch)
     if edits is None:
-        return None, "`torch.amp` has another order of arguments; pass keywords"
+        return None, "`torch.amp` takes the arguments in another order; pass keywords"
     renamed = Edit(*module.span(value), f"{torch}.amp.{last}")
     return Fix(
         Applicability.UNSAFE,

@@ -12,7 +12,7 @@ Finds:
   `globals()` or `setattr` are not checked for this.
 
 amplint reports nothing about a name of `torch` under an `if` that checks the release of torch or calls `hasattr`, or in
-a `try` that catches a missing name.
+a `try` that catches ImportError or AttributeError.
 
 ## Why is this bad?
 The code raises ImportError, AttributeError, TypeError or NameError. If only a run with AMP reaches the line, a test

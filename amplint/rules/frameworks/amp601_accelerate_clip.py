@@ -7,17 +7,19 @@ Finds:
   after `accelerator.backward(loss)`;
 - `accelerator.clip_grad_norm_` on every micro step: inside `with accelerator.accumulate(...)` without
   `if accelerator.sync_gradients`, or where `optimizer.step()` runs only every n-th iteration;
-- `accelerator.clip_grad_norm_` twice before one step, or before a step that is skipped if the norm is not finite;
+- `accelerator.clip_grad_norm_` twice before one step;
+- `accelerator.clip_grad_norm_` before a step that the code skips if the norm is not finite;
 - a clip, torch's or accelerate's, that comes before the only backward pass of its step, or after the step.
 
 How serious a finding is:
 
-- an error if the file sets `mixed_precision="fp16"`;
-- a warning if the precision is configured elsewhere (`accelerate launch`, a configuration file): the code then works
-  until someone chooses float16;
-- an error for a clip before the backward pass, or after the step: in any precision it does not clip the gradients that
-  the step uses;
-- `likely` for micro steps if each step has only one by default (`gradient_accumulation_steps` is 1).
+- If the file sets `mixed_precision="fp16"`, the finding is an error.
+- If the precision is configured elsewhere (`accelerate launch`, a configuration file), the finding is a warning: the
+  code works until someone chooses float16.
+- A clip before the backward pass, or after the step, is always an error: in any precision it does not clip the
+  gradients that the step uses.
+
+A finding about micro steps is only `likely` if by default each step has only one (`gradient_accumulation_steps` is 1).
 
 In a class that inherits the Trainer of transformers, the advice is to remove the clip: the Trainer clips by itself.
 
@@ -244,7 +246,7 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
         module.span(clip.call),
         f"{_when(module, accelerator, severity)}`{module.text(clip.call.func)}` clips gradients that are still "
         f"scaled by `{name}.backward`; {_one_optimizer(step, clip)}call `{instead}`"
-        + (" before the clip" if not own else _for_the_others(step, clip)),
+        + (" before the clip" if not own else _for_the_others(module, step, clip)),
         fix=offered,
         withheld=withheld,
         severity=severity,
@@ -272,11 +274,13 @@ def _one_optimizer(step: Step, clip: Met) -> str:
     return "give all parameters to one optimizer, and " if step.steps_behind(clip) > 1 else ""
 
 
-def _for_the_others(step: Step, clip: Met) -> str:
+def _for_the_others(module: Module, step: Step, clip: Met) -> str:
     """What a message adds where torch's clips follow, of which nothing is said."""
     at = step.met.index(clip)
-    after = next((each.kind for each in step.met[at + 1 :] if each.kind not in ("other", "clear")), "")
-    return ", which first unscales all gradients, so that later clips are right too" if after == "torch" else ""
+    after = next((each for each in step.met[at + 1 :] if each.kind not in ("other", "clear")), None)
+    if after is None or after.kind != "torch":
+        return ""
+    return f", which unscales all gradients: the clip on {module.line(after.call)} is then right too"
 
 
 def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | None, str | None]:

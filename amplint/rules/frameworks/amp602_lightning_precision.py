@@ -170,7 +170,7 @@ def _precision(module: Module, setup: Setup, given: ir.Value) -> Iterator[Findin
             yield _renamed(module, setup, value, at, _RENAMED[found])
         elif found not in (*_OLD, *_NEW):
             dtype, name = next((half for part, half in _MEANT if part in str(found).lower()), _MEANT[-1][1])
-            message = f"{setup.what} has no precision {found!r} and raises ValueError; for {dtype}, pass {name!r}"
+            message = f"{setup.what} doesn't know precision {found!r} and raises ValueError; for {dtype}, pass {name!r}"
             yield rule.finding(module.span(at), message, severity=Severity.ERROR)
 
 

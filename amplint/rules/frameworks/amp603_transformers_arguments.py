@@ -25,8 +25,8 @@ Checked with transformers 5.23, 5.0, 4.57 and 4.13.
 Two contradicting flags raise ValueError, and a removed argument raises TypeError, before any training starts.
 
 `fp16_full_eval` and `bf16_full_eval` cast the model's own parameters, and nothing casts them back. A later `train()`
-trains half-precision parameters: with `fp16_full_eval` without a scaler, or, with `fp16=True`, it raises "Attempting to
-unscale FP16 gradients."
+trains half-precision parameters, without a scaler. If `fp16=True` is set as well, `train()` raises
+"Attempting to unscale FP16 gradients."
 
 Evaluation after training casts the model, too: a model that is saved then is in half precision.
 
@@ -94,8 +94,8 @@ rule = Rule(
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
-    "fp16_backend": "remove the argument, as torch's own AMP is the only one left",
-    "half_precision_backend": "remove the argument, as torch's own AMP is the only one left",
+    "fp16_backend": "remove the argument, as torch's own AMP is the only backend left",
+    "half_precision_backend": "remove the argument, as torch's own AMP is the only backend left",
     "fp16_opt_level": "remove the argument, as only apex had levels",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.

@@ -95,17 +95,20 @@ def check(module: Module) -> Iterator[Finding]:
 def _judge(module: Module, value: ir.Value) -> Finding | None:
     text = module.on_one_line(value)
     if is_bool(module, value):
-        message = f'`mixed_precision={text}` is a bool: accelerate raises ValueError; pass "fp16", "bf16" or "no"'
+        message = f'`mixed_precision={text}` passes a bool: accelerate raises ValueError; pass "fp16", "bf16" or "no"'
         return rule.finding(module.span(value), message, fix=_chosen(module, value))
     wrong = [each for each in _texts(module, value) if each not in _KNOWN and _can_be(module, value, each)]
     if not wrong:
         return None
     if isinstance(value, ir.Constant):
-        message = f"accelerate does not know `mixed_precision={text}`, and raises ValueError; "
+        message = f"accelerate does not know `mixed_precision={text}` and raises ValueError; "
     else:
         message = f'`{text}` can be "{wrong[0]}", for which accelerate raises ValueError; '
-        message += "for that value, " if wrong[0].lower() in _MEANT else ""
     meant = _MEANT.get(wrong[0].lower())
+    if meant is not None:
+        message += (
+            "for float32, " if meant == "no" else "for that value, " if not isinstance(value, ir.Constant) else ""
+        )
     fix = None
     if meant is not None and isinstance(value, ir.Constant):
         fix = Fix(Applicability.SAFE, f'Replace with `"{meant}"`', (Edit(*module.span(value), f'"{meant}"'),))

@@ -135,7 +135,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{literal} is 0 in float16, the dtype of {name}: {does}; {todo}",
+            f"{literal} rounds to 0 in float16, the dtype of {name}: {does}; {todo}",
             fix=fix,
             withheld=withheld,
             cause=f"sigmoid {squashed.id}" if squashed is not None else "",
@@ -161,8 +161,8 @@ def _limits(module: Module, done: set[int]) -> Iterator[Finding]:
         name = shown(module, tensor)
         yield rule.finding(
             module.span(seen.node),
-            f"{shown(module, limit[0])} is 1 in {dtype_of(kind)}, the dtype of {name}: the clamp doesn't prevent 1, "
-            f"where {what}; call `.float()` on {shown(module, casts)} first",
+            f"{shown(module, limit[0])} rounds to 1 in {dtype_of(kind)}, the dtype of {name}: the clamp doesn't "
+            f"prevent 1, where {what}; call `.float()` on {shown(module, casts)} first",
             fix=up(module, [casts]) if not in_place else None,
             withheld="the operation changes the tensor in place; create a new tensor by hand" if in_place else None,
             confidence=Confidence.LIKELY if used in _STEEP or kind.likely_half else Confidence.CERTAIN,

@@ -44,7 +44,7 @@ The fix fills with `torch.finfo(scores.dtype).min` (or `max`). Safe if the tenso
 a softmax. Otherwise unsafe: with a second mask added, the lowest number becomes -inf, and a row of -inf becomes NaN.
 
 For `scores += mask * -1e9`, the fix computes a new tensor in float32 (`scores = scores + mask * -1e9`). Unsafe: other
-names of the tensor keep the old tensor.
+references to the tensor keep the old tensor.
 
 There is no fix if the tensor has no name, and none for `scores.add_(...)`.
 
@@ -177,7 +177,7 @@ def _message(module: Module, found: _Fill) -> str:
         what = f"{constant} is beyond its range, and {spelling} raises RuntimeError"
     else:
         inf = "-inf" if found.value < 0 else "inf"
-        what = f"{constant} becomes {inf} in {spelling}, and softmax of a row of only {inf} is NaN"
+        what = f"{constant} becomes {inf} in {spelling}, and softmax of a row that is all {inf} is NaN"
     asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
     return f"{name} is {dtype}: {what}; fill with `torch.finfo({asked}.dtype).{found.end}`"
 
@@ -246,7 +246,7 @@ def _message_of_sum(module: Module, found: _Sum) -> str:
     inf = "inf" if found.is_positive else "-inf"
     return (
         f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: the in-place sum with "
-        f"{_mask(module, found)} becomes {inf}, and softmax of a row of only {inf} is NaN; compute the sum out of "
+        f"{_mask(module, found)} becomes {inf}, and softmax of a row that is all {inf} is NaN; compute the sum out of "
         "place, in float32"
     )
 
@@ -269,7 +269,7 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
     edits = [Edit(module.span(tensor)[1], start, f" = {name} {sign} ")]
     if isinstance(node.value, (ir.Conditional, ir.Bool)):
         edits += insert(start, "("), insert(end, ")")
-    title = f"Compute the sum out of place, in float32 (other names of `{name}` keep the old tensor)"
+    title = f"Compute the sum out of place, in float32 (other references to `{name}` keep the old tensor)"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 

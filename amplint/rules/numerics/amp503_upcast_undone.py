@@ -13,8 +13,8 @@ If there is no fix, amplint reports only the first such operation of a function:
 amplint reports nothing:
 
 - if another operation uses the cast tensor after the product, too (not `z.size(0)` or `z.device`);
-- if more than views of the tensor come between the cast and the operation;
-- if the tensor may be no result of floating-point arithmetic, such as a mask or an image;
+- if anything but views of the tensor comes between the cast and the operation;
+- if the tensor may not come from floating-point arithmetic, such as a mask or an image;
 - in a part of the region with `enabled=False`;
 - if the cast is for softmax, a norm or a sum.
 
@@ -200,7 +200,10 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
             "an operand may not be float32, and without autocast a product of two dtypes raises; cast by hand",
         )
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
-        return None, "the product is part of an `if`, `for` or `with` line; compute it in a statement before that line"
+        return (
+            None,
+            "the product is part of an `if`, `for` or `with` line; compute the product in a statement before that line",
+        )
     header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         if module_name(module, "torch") is None:

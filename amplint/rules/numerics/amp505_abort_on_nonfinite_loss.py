@@ -6,7 +6,7 @@ enabled scales that loss, and the loss was computed in a float16 autocast region
 
 amplint reports nothing:
 
-- if the loss is first reduced over all ranks;
+- if the loss is first reduced over all ranks, since then all ranks end together;
 - if a flag or a counter is part of the decision;
 - if the exception is caught, or is of the project's own class;
 - if all regions are bfloat16, or the scaler is disabled;
@@ -17,7 +17,8 @@ Often one operation of one batch exceeds float16's range, and training itself is
 usually not finite either, and the scaler skips the step. With the check, one such batch ends a training run of days.
 With several ranks, only the rank with that batch ends, and the other ranks wait until they time out.
 
-To end the program can be right: if the forward overflows in many batches in a row, no scale helps. Count such losses.
+Ending the program can be right: if the forward pass overflows in many batches in a row, no scale helps. So count such
+losses, and end after many in a row.
 
 ## Example
 ```python

@@ -111,8 +111,8 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], norm):
             yield rule.finding(
                 module.span(at),
-                f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and makes "
-                "this mean inf or NaN; add only finite norms",
+                f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and then "
+                "the mean of all norms is inf or NaN too; add only finite norms",
                 fix=Fix(Applicability.DISPLAY, "Test the norm with `math.isfinite` or `torch.isfinite`"),
             )
 

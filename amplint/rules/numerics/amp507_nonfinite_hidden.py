@@ -2,7 +2,7 @@
 
 ## What it does
 Finds code that removes NaN and infinity from the loss before `scaler.scale(loss)`, or from the parameters' gradients
-between the scaled backward and `scaler.unscale_` or `scaler.step`:
+between the scaled backward pass and `scaler.unscale_` or `scaler.step`:
 
 - `torch.nan_to_num`;
 - `torch.where` and `masked_fill` with a mask of the non-finite elements, and `p.grad[torch.isnan(p.grad)] = 0`;
@@ -33,8 +33,7 @@ skip the step. The optimizer then uses gradients that are 0 or the largest finit
 the next step can overflow again.
 
 A loss that is replaced has gradients of 0. Momentum and weight decay still move the parameters. If an operation before
-the loss overflowed, the gradients can be NaN all the same: the scaler then skips the step, while the logged loss looks
-fine.
+the loss overflowed, the gradients can still be NaN: the scaler then skips the step, while the logged loss looks fine.
 
 ## Example
 ```python
@@ -115,11 +114,11 @@ _CTC = re.compile(r"(?i)(^|_|\.)ctc")
 _MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
-    "inf and NaN in gradients are replaced before the scaler checks for them: the scaler takes the step, and doesn't "
+    "inf and NaN in gradients are replaced before the scaler checks for them: the scaler steps and doesn't "
     "lower the scale"
 )
 _OF_LOSS = (
-    "an inf or NaN loss is replaced, which hides an overflow: if the gradients are then 0, the scaler steps, and "
+    "an inf or NaN loss is replaced, which hides an overflow: if the gradients become 0, the scaler steps and "
     "doesn't lower the scale"
 )
 

@@ -120,7 +120,7 @@ _ANOMALY = {
     for name in ("set_detect_anomaly", "detect_anomaly")
 }
 _ON_DEMAND = re.compile(r"(?i)debug|anomal")
-_GIVE_UP = "To stop a run that diverges, end the program after many such steps in a row"
+_GIVE_UP = "To stop a run that diverges, end the program after many skipped steps in a row"
 
 
 @rule.check

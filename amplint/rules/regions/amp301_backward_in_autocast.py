@@ -10,13 +10,14 @@ These count, too:
 - the backward passes `accelerator.backward()` and `fabric.backward()`;
 - calls of timm's `NativeScaler` and `ApexScaler`, which run backward.
 
-How serious a finding is:
+The finding is an error if the region runs a custom `autograd.Function`, or code under `enabled=False`, since gradients
+of these lose precision. Otherwise the finding is a warning.
 
-- an error if the region runs a custom `autograd.Function`, or code under `enabled=False`;
-- a warning otherwise;
-- only a suspicion if the code looks like a benchmark: the backward is timed and amplint sees no use of its gradients,
-  a profiler watches some iterations and nothing is saved, or the loss is a plain `sum()` of an output in a file without
-  an optimizer.
+The finding is only a suspicion if the code looks like a benchmark, which doesn't use the gradients:
+
+- the backward pass is timed, and amplint sees no use of its gradients;
+- a profiler watches some iterations, and nothing is saved;
+- the loss is a plain `sum()` of an output, in a file without an optimizer.
 
 With accelerate and Fabric, amplint reports nothing if the file sets a precision without autocast ("no", "32-true"). If
 the file sets no precision, the finding is only `likely`, since the precision may be configured elsewhere.
@@ -25,8 +26,8 @@ the file sets no precision, the finding is only `likely`, since the precision ma
 Outside of autocast, each operation runs backward in the dtype of its forward, so backward needs no region.
 
 In an open region autocast also applies to the operations of backward. Matrix products that should run in float32 are
-cast to half precision, and their gradients lose precision. Such products are in layers that the forward ran in float32,
-and in custom `autograd.Function`s. PyTorch's documentation advises against backward passes under autocast.
+cast to half precision, and their gradients lose precision. Such products are in layers that the forward pass ran in
+float32, and in custom `autograd.Function`s. PyTorch's documentation advises against backward passes under autocast.
 
 ## Example
 ```python
@@ -43,7 +44,7 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-The fix ends the region before backward. If a forward follows in the region, the fix opens a second region for it.
+The fix ends the region before backward. If a forward pass follows in the region, the fix opens a second region for it.
 
 Safe if only these leave the region: backward, calls of the scaler, steps of torch's own elementwise optimizers (SGD,
 Adam), schedulers, reports and plain reads.
@@ -58,12 +59,12 @@ There is no fix:
 
 - if such a Function or hook multiplies matrices: outside the region, the product may get two dtypes and raise. Add
   `custom_fwd` and `custom_bwd` to the Function first, or cast in the hook;
-- if the region is a decorator, is entered by hand, or contains a loop with the forward;
+- if the region is a decorator, is entered by hand, or contains a loop with the forward pass;
 - if other contexts of the same `with` would end, too;
 - if other code follows in the region.
 
 ## Proof
-The test programs watch autocast's state at each backward: enabled in the wrong programs, disabled in the corrected
+The test programs watch autocast's state at each backward pass: enabled in the wrong programs, disabled in the corrected
 programs.
 
 ## References

@@ -8,8 +8,8 @@ nothing if this file defines all models whose parameters the optimizer has, and 
 in half precision.
 
 ## Why is this bad?
-- The region caches half-precision copies of the weights. A forward after the step, in the same region, still uses the
-  old weights.
+- The region caches half-precision copies of the weights. A forward pass after the step, in the same region, still uses
+  the old weights.
 - Optimizers that multiply matrices (Adafactor, Shampoo, Muon) do so in half precision inside a region.
 
 ## Example
@@ -36,7 +36,7 @@ The fix ends the region before the step, or before backward if that is in the re
 Safe for the elementwise optimizers of torch.optim (SGD, Adam), if they are created in the same file and step without a
 closure, and if all code that leaves the region gives the same result without autocast.
 
-Unsafe for other optimizers: a forward in a closure, or in SAM's step, would lose autocast.
+Unsafe for other optimizers: a forward pass in a closure, or in SAM's step, would lose autocast.
 
 There is no fix in the cases that AMP301 lists, for example if the region is a decorator or is entered by hand.
 
@@ -79,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
         if again is None and is_never_cast(module, found.event.optimizer):
             continue
         offered, withheld = fix(module, found)
-        effect = "a later forward in the region would use the old weights, which autocast caches"
+        effect = "a later forward pass in the region would use the cached old weights"
         if again is not None and again.step is found.event:
             effect = again.said(module)
         yield rule.finding(

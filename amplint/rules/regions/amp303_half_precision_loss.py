@@ -6,28 +6,29 @@ Finds a loss that is computed outside of every autocast region, from a value tha
 - a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...);
 - a loss that is written by hand, such as `(first - second).square().mean()`, if backward starts from it and autocast
   would compute one of its operations in float32;
-- log-probabilities (`log_softmax`) in a step that calls backward, as losses of preferences, of reinforcement learning
-  and of distillation begin with them.
+- log-probabilities (`log_softmax`) in a step that calls backward: the losses of preference training (DPO), of
+  reinforcement learning and of distillation are computed from them.
+
+The finding is an error if the loss is float16 and scaled, since its gradient is then infinite at the initial scale, and
+again whenever the scale grows back to that value. Otherwise the finding is a warning.
 
 The value is certainly in half precision if it comes from a layer of this file or from a matrix product. If it is an
-output of a model that amplint can't see, the finding is only `likely`, and of torch's losses only these are reported:
-cross entropy with class indices, an L1 or squared difference of two such outputs, and binary cross entropy of logits
-with labels that are made like them (`torch.ones_like(scores)`).
+output of a model that amplint can't see, the finding is only `likely`. Of torch's losses, only these are then reported:
 
-How serious a finding is:
+- cross entropy with class indices;
+- `l1_loss`, `mse_loss` and the like between two outputs of such models;
+- `binary_cross_entropy_with_logits` with labels that are made from the logits (`torch.ones_like(scores)`).
 
-- an error if the loss is float16 and scaled: at the initial scale its gradient is infinite;
-- a warning otherwise;
-- only a suspicion if the model that amplint can't see gets the targets, too: a head with a margin (ArcFace) returns
-  float32.
+If such a model also gets the targets as an input, the finding is only a suspicion: its last layer may have a margin (as
+in ArcFace), and return float32.
 
 amplint reports nothing:
 
-- if the value is cast with `.float()`, or another operand is float32, so that the loss is too (`mse_loss(half,
-  float32)`);
+- if the value is cast with `.float()`;
+- if another operand is float32, which makes the loss float32 as well (`mse_loss(half, float32)`);
 - if amplint can't see the criterion;
-- if a loss that is written by hand has an operand that amplint can't see, or would be in half precision inside a
-  region, too (`F.relu(1 - scores).mean()`);
+- if a loss that is written by hand has an operand that amplint can't see;
+- if a loss that is written by hand would be in half precision even inside a region (`F.relu(1 - scores).mean()`);
 - about losses that a model computes itself;
 - about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
 - under `no_grad`, in functions that evaluate, and of detached tensors;
@@ -37,8 +38,8 @@ amplint reports nothing:
 Inside a region autocast computes most losses in float32. After the region the loss has the dtype of its input: sums
 over classes and batches are rounded to float16 or bfloat16.
 
-In float16 it is worse. Backward starts with the scale, 65,536 at first, as the gradient of the loss. In float16 that is
-infinite: the scaler skips the first step, and halves the scale.
+In float16 it is worse. The backward pass starts with the scale, 65,536 at first, as the gradient of the loss. In
+float16 that is infinite: the scaler skips the first step, and halves the scale.
 
 ## Example
 ```python
@@ -57,8 +58,9 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-The fix moves the loss into the region, and the statements before it. Unsafe: autocast then also applies to these
-statements. There is no fix if the loss is in another block or function, or if the `with` has other contexts.
+The fix moves the loss, and the statements between the region and the loss, into the region. Unsafe: autocast then also
+applies to these statements. There is no fix if the loss is in another block or function, or if the `with` statement
+also enters other contexts.
 
 ## Proof
 The test programs print the dtype of the loss from which backward starts: float16 or bfloat16 in the wrong programs,
@@ -134,7 +136,7 @@ def check(module: Module) -> Iterator[Finding]:
         is_loss = seen.spelling not in _LOGARITHMS
         scaled = is_loss and "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
         if scaled:
-            effect = "at the initial scale of 65,536 its gradient is inf, and the first step is skipped"
+            effect = "at the initial scale its gradient is inf, and the first step is skipped"
         else:
             what = "the loss" if is_loss else "each"
             effect = f"{what} and its gradient are rounded to {dtype_of(kind)}"

@@ -7,8 +7,8 @@ may be in the region itself, or in a function or `forward` of the project that t
 Also finds such calls in a step of a LightningModule, if the file creates a Trainer with mixed precision: the Trainer
 opens a region around the step.
 
-The finding is only *likely* if the loss runs under a condition on a parameter of its function, and not with that
-parameter's default: `if targets is not None:` with `targets=None`.
+The finding is only *likely* if the loss is skipped by default: `if targets is not None:`, where `targets` is a
+parameter with the default None.
 
 amplint reports nothing:
 
@@ -160,7 +160,7 @@ def check(module: Module) -> Iterator[Finding]:
         device = "/".join(sorted(_forbidding(module, found)))
         where = f"region on {module.line(found.entered)}"
         if found.site is not None and module.is_own(call):  # else the message begins with that call
-            where = f"called on {module.line(found.site)} in the {where}"
+            where = f"{module.line(found.site)} calls this function inside the {where}"
         yield rule.finding(
             module.span(call),
             f"{_said(module, call)} raises RuntimeError under {device} autocast ({where}); {title}",

@@ -12,12 +12,12 @@ Finds:
 amplint reports nothing if the object is used in any other way: it may be entered elsewhere.
 
 ## Why is this bad?
-The region does nothing. Unless the forward is in another region, everything runs in float32 without a warning: training
-is as slow as without AMP. With `and`, the region is entered if it comes last, and the other context does nothing, for
-example `torch.no_grad()`.
+The region does nothing. Unless the forward pass is in another region, everything runs in float32 without a warning:
+training is as slow as without AMP. With `and`, the region is entered if it comes last, and the other context does
+nothing, for example `torch.no_grad()`.
 
-Put `with` around the forward and the loss only. Around whole epochs, autocast would keep the half-precision copies of
-the weights past their steps (AMP309).
+Put `with` around the forward pass and the loss only. Around whole epochs, autocast would keep the half-precision copies
+of the weights past their steps (AMP309).
 
 In a generator, use `with torch.autocast(...)` in the body, and put each `yield` after the `with`. At a `yield` inside
 it, the code that takes the value would run under autocast too.
@@ -46,9 +46,10 @@ def losses(model, loader):
 ```
 
 ## Fix safety
-- `and`: the fix puts a comma in its place. Unsafe, as the first context then takes effect: a backward inside
+- `and`: the fix puts a comma in its place. Unsafe, as the first context then takes effect: a backward pass inside
   `torch.no_grad()` would raise.
-- A statement of its own: the fix removes the call if the forward is in another region. Safe, as the call has no effect.
+- A statement of its own: the fix removes the call if the forward pass is in another region. Safe, as the call has no
+  effect.
 
 There is no fix for the others: amplint can't tell which code the region should contain.
 
@@ -142,7 +143,7 @@ def _kept_unread(module: Module, statement: ir.Assign) -> Iterator[Finding]:
     yield rule.finding(
         module.span(region),
         f"the autocast object in `{target.name}` is never entered and has no effect; write `with {target.name}:` "
-        "around the forward and the loss",
+        "around the forward pass and the loss",
         withheld=_UNKNOWN,
         severity=Severity.WARNING,
     )
@@ -158,14 +159,14 @@ def _alone(module: Module, statement: ir.Expr) -> Finding:
     other = next((each.call for each in regions(module) if _is_entered(each.call)), None)
     if bare is not None:
         message += f", and the loss on {module.line(bare.event.call)} is computed in float32; use `with` around the "
-        message += "forward and the loss"
+        message += "forward pass and the loss"
     elif entered:
-        message += f", and the forward already runs in the region on {module.line(entered[0])}; remove this call"
+        message += f", and the forward pass already runs in the region on {module.line(entered[0])}; remove this call"
         severity = Severity.WARNING
         fix, withheld = _gone(module, statement)
     else:
         where = f"the region on {module.line(other)}" if other is not None else "another region"
-        message += f": the forward runs in float32, unless {where} contains the forward; use `with` around the forward"
+        message += f": unless {where} contains the forward pass, it runs in float32; use `with` around the forward pass"
     return rule.finding(module.span(statement.value), message, fix=fix, withheld=withheld, severity=severity)
 
 
@@ -199,7 +200,9 @@ def _inside(module: Module, generator: ir.Function) -> str:
     own = next((each for each in within if each not in generator.decorators), None)
     if own is not None:
         return f": only the region on {module.line(own)} has an effect; remove the decorator"
-    return f": autocast has no effect; use `with torch.autocast(...)` in `{generator.name}`, without a `yield` inside"
+    return (
+        f": autocast has no effect; use `with torch.autocast(...)` in `{generator.name}`, around code without `yield`"
+    )
 
 
 def _is_region(module: Module, value: ir.Value) -> bool:

@@ -250,8 +250,8 @@ def _finding(module: Module, function: _Function, found: Open, name: str) -> Fin
     fix, withheld = _fix(module, function)
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}.backward` runs outside the region on {module.line(found.entered)}, and raises "
-        f"RuntimeError: the gradient is half precision, but `{name}` is float32; {_to_do(function)}",
+        f"`{function.cls.name}.backward` runs outside the region on {module.line(found.entered)} and raises "
+        f"RuntimeError: the gradient is in half precision, but `{name}` is float32; {_to_do(function)}",
         fix=fix,
         withheld=withheld,
     )
@@ -412,13 +412,13 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
         if there is not None:
             continue
         if not any(module.names.of(each) == {"builtins.staticmethod"} for each in method.decorators):
-            return None, f"`{method.name}` is not a `@staticmethod`; make it one first"
+            return None, f"`{method.name}` is not a `@staticmethod`; add that decorator first"
         at = line_start(module, module.layout.name(method)[0])
         line = module.source.line(module.source.row(at))
         indent = line[: len(line) - len(line.lstrip())]
         made = f"{torch}.amp.{name}(device_type={device})" if new else f"{torch}.cuda.amp.{name}"
         edits.append(insert(at, f"{indent}@{made}{module.source.newline}"))
-    title = f"Add {_missing(function)} for {device} (all of the backward then runs under autocast)"
+    title = f"Add {_missing(function)} for {device} (the whole backward then runs under autocast)"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 

@@ -4,12 +4,12 @@
 Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same autocast region,
 a call of the same model with gradients. Calls may be in functions of the project that the region calls.
 
-amplint reports only models that it sees trained:
+amplint reports only models that are trained, as far as it sees:
 
-- the next optimizer that steps after the second call has the model's parameters;
-- if amplint can't see which parameters this optimizer has: no other model is clipped, set to `train()`, or has its
+- the next optimizer that steps after the second call has to own the model's parameters;
+- if amplint can't see which parameters that optimizer has, no other model may be clipped, set to `train()`, or have its
   gradients cleared by `model.zero_grad()`;
-- if no optimizer steps in this function: every optimizer of the file has the model's parameters.
+- if no optimizer steps in this function, every optimizer of the file has to own the model's parameters.
 
 torch 2.11 fixed this: the rule reports only if the project declares a torch that may be older (see `target-torch`).
 
@@ -139,9 +139,9 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later.call),
-                    f"before torch {_MENDED}, this call gives `{name}` no gradients: autocast reuses the "
-                    f"half-precision weights that it cached on {module.line(first.call)}, where gradients were "
-                    "disabled; run this call in a region of its own",
+                    f"in torch before {_MENDED}, this call gives `{name}` no gradients: autocast reuses the weights "
+                    f"that it cached on {module.line(first.call)} without gradients; run this call in a region of its "
+                    "own",
                     fix=offered,
                     withheld=withheld,
                 )

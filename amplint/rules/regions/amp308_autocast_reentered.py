@@ -32,9 +32,9 @@ def encode(node):
 There is no fix: the body of the function has to move into a `with`.
 
 ## Proof
-The test programs watch autocast's state at each backward after the call: enabled in the wrong programs, disabled in the
-corrected programs. With `enabled=False`, they print the dtype of a loss that is computed in a region after the call:
-float32 in the wrong program.
+The test programs watch autocast's state at each backward pass after the call: enabled in the wrong programs, disabled
+in the corrected programs. With `enabled=False`, they print the dtype of a loss that is computed in a region after the
+call: float32 in the wrong program.
 
 ## References
 - [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
@@ -89,7 +89,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(region),
                     f"`{function.name}` {again}, and so enters the decorator's autocast object twice: autocast stays "
-                    f"{'off' if is_off else 'on'} after the call; replace the decorator with a `with` inside "
+                    f"{'off' if is_off else 'on'} after the call; replace the decorator with a `with` statement inside "
                     f"`{function.name}`",
                     withheld=f"the whole body of `{function.name}` has to move into the `with`; do that by hand",
                 )

@@ -25,9 +25,9 @@ amplint reports nothing:
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region around the loop,
-each forward uses the copies from before the first step. The weights of linear and convolution layers seem frozen, and
-the loss hardly falls: only parameters that autocast doesn't cast (of norms, for example) take effect. After the loop,
-the forward uses the updated weights, which were trained with wrong gradients.
+each forward pass uses the copies from before the first step. The weights of linear and convolution layers seem frozen,
+and the loss hardly falls: only parameters that autocast doesn't cast (of norms, for example) take effect. After the
+loop, the forward pass uses the updated weights, which were trained with wrong gradients.
 
 ## Example
 ```python
@@ -136,14 +136,13 @@ def _message(*, off: bool, compiled: bool) -> str:
     unless = " (unless the model is compiled)" if compiled else ""
     if off:
         return (
-            "this disabled region spans several iterations, so autocast keeps the weights cached by the regions "
-            f"inside: each forward uses the weights from before the first step{unless}; remove this region, or "
+            "this disabled region spans several iterations, so the regions inside keep their cached weights: each "
+            f"forward pass uses the weights from before the first step{unless}; remove this region, or "
             "pass `cache_enabled=False`"
         )
     return (
-        "this autocast region spans several iterations: each forward uses the weights cached before the first "
-        f"step{unless}; pass `cache_enabled=False`, or better, use one region per iteration, around the forward and "
-        "the loss"
+        "this autocast region spans several iterations: each forward pass uses the weights cached before the first "
+        f"step{unless}; pass `cache_enabled=False`, or, better, use one region per iteration"
     )
 
 

@@ -3,17 +3,17 @@
 ## What it does
 Finds:
 
-1. A region that contains only the loss (and at most arithmetic, backward and the step), if the forward of the model
-   runs before the region.
+1. A region that contains only the loss (and at most arithmetic, backward and the step), if the forward pass of the
+   model runs before the region.
 2. A region whose forward is computed once more outside of the region, before anything reads the first result. This
    happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
 3. A model that an Accelerator has prepared for half precision, if it is trained through another method than `forward`:
    accelerate opens its region only around `forward`.
 4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
    can be enabled.
-5. A loss that a `GradScaler` scales, if no file of the program opens a region, other than for a training step of
-   another file. A package may still open one itself. The finding is a suspicion if a region is commented out in the
-   file.
+5. A loss that a `GradScaler` scales, if no file of the program opens a region. A region for a training step of another
+   file doesn't count, nor does a region of this file without gradients, as in an evaluation. A package may still open a
+   region itself. The finding is a suspicion if a region is commented out in the file.
 
 Findings of 3, 4 and 5 are only `likely`. Findings of 1 are only `likely`, too, if amplint can't see the layers of the
 model or the criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
@@ -27,9 +27,9 @@ amplint reports nothing:
 - if a model of the file is cast to half precision (the region then computes its loss in float32).
 
 ## Why is this bad?
-Autocast changes only operations inside the region. Outside, the matrix products and convolutions of the forward run in
-float32, with the memory and the time of float32. Losses are computed in float32 even inside a region. So the model is
-trained without mixed precision, though the code looks as if it used AMP.
+Autocast changes only operations inside the region. Outside, the matrix products and convolutions of the forward pass
+run in float32, with the memory and the time of float32. Losses are computed in float32 even inside a region. So the
+model is trained without mixed precision, though the code looks as if it used AMP.
 
 ## Example
 ```python
@@ -46,9 +46,9 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```
 
 ## Fix safety
-For a region that contains only the loss, the fix lets the region begin before the forward. Unsafe: the model then runs
-in half precision for the first time. There is no fix if the forward is in another block, or if the `with` has other
-contexts. For the other findings there is no fix.
+For a region that contains only the loss, the fix lets the region begin before the forward pass. Unsafe: the model then
+runs in half precision for the first time. There is no fix if the forward pass is in another block, or if the `with` has
+other contexts. For the other findings there is no fix.
 
 ## Proof
 The test programs are not executed (shows=none): what float32 computes is right, only slower, and the time can't be
@@ -85,7 +85,7 @@ from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import said, turning
-from amplint.rules.shared.float32_programs import is_float32
+from amplint.rules.shared.float32_programs import trains_in_float32
 from amplint.rules.shared.half_ops import met, shown
 from amplint.rules.shared.loss_regions import HARMLESS, VIEWS, loss_regions, multiplies
 from amplint.rules.shared.overwritten_results import overwritten_in
@@ -107,7 +107,7 @@ rule = Rule(
         "GradScaler & .scale( & backward",
         "ccelerator & prepare & backward",
     ),
-    not_shown="a forward in float32 is not wrong by itself",
+    not_shown="a forward pass in float32 is not wrong by itself",
     about_absence=True,
 )
 
@@ -117,7 +117,13 @@ _COMMENTED = re.compile(r"(?m)^[ \t]*#[ \t#]*(?:async )?with [^\r\n]*\bautocast\
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
-    """Each region that begins behind the forward."""
+    """Each forward that runs outside of the region that it is meant for, or of any."""
+    around = [*_behind_forwards(module), *_thrown_away(module), *_past_forward(module), *_switched_off(module)]
+    yield from around or _without_regions(module)
+
+
+def _behind_forwards(module: Module) -> Iterator[Finding]:
+    """The regions that begin behind the forward."""
     done: set[int] = set()
     for seen in met(module, LOSSES):
         region = _region(module, seen)
@@ -133,10 +139,6 @@ def check(module: Module) -> Iterator[Finding]:
     for found in loss_regions(module):
         if found.region.id not in done:
             yield _finding(module, found.region, found.forward, sure=found.sure)
-    yield from _thrown_away(module)
-    yield from _past_forward(module)
-    yield from _switched_off(module)
-    yield from _without_regions(module)
 
 
 def _thrown_away(module: Module) -> Iterator[Finding]:
@@ -209,19 +211,24 @@ def _without_regions(module: Module) -> Iterator[Finding]:
     done: set[ir.Call] = set()
     for each in trained(module):
         made = constructions(module, receiver(each.event)) if each.event.kind == "scale" and not each.unseen else []
-        if not made or done.issuperset(made) or _is_given(module, each.event.subject) or not is_float32(module):
+        if not made or done.issuperset(made) or _is_given(module, each.event.subject) or not trains_in_float32(module):
             continue
         if decided(module).scaler_on(receiver(each.event)) == FALSE or not plain_weights(module):
             continue
         done.update(made)
         yield rule.finding(
             module.span(each.event.call),
-            "the loss is scaled, but the program opens no autocast region: training runs in float32; run the forward "
-            "and the loss inside `torch.autocast`",
+            f"the loss is scaled, but the program opens {_no_region(module)}: training runs in float32; run the "
+            "forward pass and the loss inside `torch.autocast`",
             withheld="amplint can't tell which code the region should contain",
             # Who has commented the region out wants float32, and has left the scaler.
             confidence=Confidence.SUSPICION if _COMMENTED.search(module.source.text) else Confidence.LIKELY,
         )
+
+
+def _no_region(module: Module) -> str:
+    """What a program opens that trains in float32, as messages say it."""
+    return "an autocast region only without gradients" if regions(module) else "no autocast region"
 
 
 def _is_given(module: Module, loss: ir.Value | None) -> bool:
@@ -247,7 +254,7 @@ def _finding(module: Module, region: ir.With, forward: ir.Call, *, sure: bool = 
     return rule.finding(
         module.layout.span(region.items[-1]),
         f"the autocast region contains only the loss: {call} runs before the region, in "
-        "float32; begin the region before the forward",
+        "float32; begin the region before the forward pass",
         fix=fix,
         withheld=withheld,
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
@@ -310,6 +317,6 @@ def _is_view(call: ir.Call) -> bool:
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:
     if ir.statement_of(forward).block is not region.block:
-        return None, "the forward and the region are in different functions; move the region by hand"
+        return None, "the forward pass and the region are in different functions; move the region by hand"
     found = begin_region_at(module, region, ir.statement_of(forward))
     return (None, found.reason) if isinstance(found, Refused) else (found, None)

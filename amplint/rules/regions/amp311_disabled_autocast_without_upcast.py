@@ -140,9 +140,10 @@ def _finding(module: Module, seen: Seen, halves: list[tuple[ir.Value, Kind]], fi
     value, kind = halves[0]
     fails = _fails(seen)
     product = called(module, seen)
-    others = f"the weights of {product} are" if seen.layer is not None else f"another operand of {product} is"
+    other = "the other" if len(seen.tensors()) == 2 else "another"
+    others = f"the weights of {product} are" if seen.layer is not None else f"{other} operand of {product} is"
     what = (
-        f", but {others} float32: the product raises RuntimeError" if fails else f": {product} runs in {dtype_of(kind)}"
+        f", but {others} float32: {product} raises RuntimeError" if fails else f": {product} runs in {dtype_of(kind)}"
     )
     likely = "probably " if kind.likely_half else ""
     every = " and ".join(dict.fromkeys(shown(module, each) for each, _ in halves))

@@ -15,10 +15,11 @@ amplint reports nothing:
 - if amplint can't see the thread's model or function.
 
 ## Why is this bad?
-Each thread has its own autocast state, and a new thread starts with autocast disabled: the forward runs in float32.
+Each thread has its own autocast state, and a new thread starts with autocast disabled: the forward pass runs in
+float32.
 
-`DataParallel` enables autocast in its threads, but without the dtype: the forward runs in float16 instead of bfloat16.
-float16 overflows above 65,504, and gradients underflow if there is no scaler.
+`DataParallel` enables autocast in its threads, but without the dtype: the forward pass runs in float16 instead of
+bfloat16. float16 overflows above 65,504, and gradients underflow if there is no scaler.
 
 ## Example
 ```python

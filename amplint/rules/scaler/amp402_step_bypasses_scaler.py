@@ -86,6 +86,7 @@ from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import UNSEEN, GradientKind
 from amplint.model.flow.state import State
+from amplint.model.flow.value_uses import LOGS
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.inference.constructions import constructions
 from amplint.model.objects.amp_objects import objects, scaler_arguments
@@ -96,6 +97,7 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import conditions, exclusive, independent, skipping, upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.syntax.text_scan import code_of
 from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE
@@ -157,7 +159,7 @@ def check(module: Module) -> Iterator[Finding]:
             f"`{module.text(ir.called_on(each.step, 'step') or each.step)}` {_SCALED}: "
             f"`{module.on_one_line(each.backward.func)}` on {module.line(each.backward)} scales the loss, and "
             + (
-                "the optimizer is not passed to `prepare()`; pass it, too"
+                "the optimizer is not passed to `prepare()`; pass the optimizer too"
                 if each.others
                 else "nothing is passed to `prepare()`; pass model, optimizer and data to `prepare()`"
             ),
@@ -443,10 +445,30 @@ def _asks_for_finite(
     before = [module.span(each)[1] for each in backwards if ir.function_of(each) is function]
     before = [each for each in before if each < end]
     start = min(before) if before else module.span(function)[0] if function is not None else 0
-    if FINITE.search(module.source.text[start:end]):
+    if FINITE.search(_deciding_text(module, start, end)):
         return True
     sites = flow.call_sites(node) if depth and not before else []
     return any(_asks_for_finite(module, flow, site, backwards, depth - 1) for site in sites)
+
+
+def _deciding_text(module: Module, start: int, end: int) -> str:
+    """The code between two places, without the ifs that only log."""
+    text = module.source.text[:end]
+    for statement in module.own.near(FINITE).statements:
+        first, last = module.span(statement)
+        if start <= first and last <= end and isinstance(statement, ir.If) and _only_logs(statement):
+            text = text[:first] + " " * (last - first) + text[last:]
+    return code_of(text[start:])
+
+
+def _only_logs(statement: ir.If) -> bool:
+    """Whether all that an `if` decides is what is printed or logged."""
+    return all(
+        (isinstance(each, ir.If) and _only_logs(each))
+        or (isinstance(each, ir.Expr) and isinstance(each.value, ir.Call) and ir.last_name(each.value.func) in LOGS)
+        for block in statement.blocks()
+        for each in block.statements
+    )
 
 
 def _scaler_value(module: Module, flow: Flow, scaler: str) -> ir.Value:

@@ -270,7 +270,7 @@ def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple
     if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
         return None, "amplint can't rewrite this form of the backward pass; scale the loss by hand"
     if not says_the_same(module, scaler, call, use.call):
-        return None, f"`{module.text(scaler)}` is assigned only after the backward pass; assign it before, by hand"
+        return None, f"`{module.text(scaler)}` is assigned only after the backward pass; move the assignment up by hand"
     if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
         return None, "the backward pass is under a condition that the step isn't under; scale the loss by hand"
     uses = calls_of(flow, str(use.scaler), "unscale_", "step")

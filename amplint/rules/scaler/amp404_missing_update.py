@@ -18,15 +18,15 @@ Also finds:
 - a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
   Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
 
-How certain a finding in a loop is depends on the condition under which `update()` is skipped. The message names the
-condition:
+For a finding in a loop, the message names the condition under which `update()` is skipped. That condition decides how
+certain the finding is:
 
 - *certain*: always, with the default settings, or when something changes during training, such as a gradient norm;
 - *likely*: only with settings whose defaults amplint can't see;
 - *suspicion*: only with a setting that is not the default.
 
-There is one exception: two optimizers share the scaler, and a setting that is not the default makes one of them step
-less often. The finding is then a warning instead of a suspicion.
+There is one exception: if two optimizers share the scaler, and a setting that is not the default makes one of them step
+less often, the finding is a warning instead of a suspicion.
 
 amplint reports nothing:
 
@@ -68,7 +68,7 @@ for inputs, targets in loader:
 ```
 
 ## Fix safety
-The fix inserts `scaler.update()` after the last step of the iteration, or the parentheses (safe).
+The fix inserts `scaler.update()` after the last step of the iteration, or adds the missing parentheses (safe).
 
 Safe if amplint sees every use of the scaler: this file creates the scaler and passes it to nothing else.
 
@@ -295,7 +295,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         confidence = confidence_of(module, each)
         return rule.finding(
             module.span(each.node),
-            f"{begins}this call raises the next time: `update()` is outside the loop; call `update()` in the "
+            f"{begins}this call raises in the next iteration: `update()` is outside the loop; call `update()` in the "
             "loop, after the last step",
             withheld="amplint can't tell which other lines have to move into the loop with `update()`",
             confidence=max(confidence, Confidence.LIKELY, key=list(Confidence).index) if begins else confidence,
@@ -313,7 +313,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if apart is not None:
         return rule.finding(
             module.span(each.node),
-            f"{apart.begins}this step raises the next time: `{name}.update()` doesn't run in every iteration; "
+            f"{apart.begins}this step raises in the next iteration: `{name}.update()` doesn't run in every iteration; "
             f"{apart.cure(module)}, and call `{name}.update()` in every iteration",
             withheld=SECOND_SCALER,
             severity=apart.severity,
@@ -321,7 +321,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     again = f"this `{met.kind}()`" if met.call is each.node else f"`{met.kind}()` on {module.line(met.call)}"
     return rule.finding(
         module.span(each.node),
-        f"{_skipped_when(module, each, here, name)}: {again} raises the next time; call `{name}.update()` in "
+        f"{_skipped_when(module, each, here, name)}: {again} raises in the next iteration; call `{name}.update()` in "
         "that case too",
         withheld="amplint can't tell whether to clear the gradients in that case too",
         confidence=_how_sure(module, each, here),
@@ -588,7 +588,8 @@ def _never_updated(
         name = module.text(receiver(each.reached.event))
         return rule.finding(
             module.span(each.node),
-            f"this call raises the next time: no `{name}.update()` follows; call `update()` after the step",
+            f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the last "
+            "step",
             withheld="the loop is in another function; call `update()` in that loop",
             confidence=confidence,
         )
@@ -598,9 +599,13 @@ def _never_updated(
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
-    raises = f"this call raises the next time: no `{name}.update()` follows; call `update()` after the step"
+    raises = (
+        f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the last step"
+    )
     if loop_of(steps[-1].call) is None:
-        raises = f"the next call of this function raises: no `{name}.update()` follows; call `update()` after the step"
+        raises = (
+            f"the next call of this function raises: no `{name}.update()` follows; call `update()` after the last step"
+        )
         if _updates_before(each.flow, each.violation.scaler, steps[-1].call):
             raises = (
                 f"the next call of this function raises: `{name}.update()` doesn't run before that call; step "

@@ -6,7 +6,7 @@ Finds a `scaler.unscale_(optimizer)` that runs after another one for the same op
 - in the same iteration;
 - on the micro steps of an accumulation that calls `update()` only once at the end.
 
-How certain a finding is depends on the condition under which the code misbehaves. The message names the condition:
+The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
@@ -109,7 +109,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         offered, withheld = fix_at_home(module, each, _fix, _ELSEWHERE)
         return rule.finding(
             span,
-            f"{when(module, each)}this second `unscale_()` raises{line}; call `unscale_()` once before `update()`",
+            f"{when(module, each)}this second `unscale_()` raises{line}; call `unscale_()` only once before each "
+            "`update()`",
             fix=offered,
             withheld=withheld,
             confidence=confidence_of(module, each),
@@ -119,7 +120,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return rule.finding(
             span,
             f"{when(module, each)}this `unscale_()` raises: {line} already unscaled the gradients in the previous "
-            "iteration, after `update()`; call `unscale_()` once before `update()`",
+            "iteration, after `update()`; call `unscale_()` only once before each `update()`",
             withheld="amplint can't tell which `unscale_()` to remove",
             confidence=confidence_of(module, each),
         )

@@ -6,7 +6,7 @@ Finds, within one iteration:
 - a `scaler.unscale_(optimizer)` after `scaler.step(optimizer)`, with or without `update()` in between;
 - a second `scaler.step(optimizer)` before `update()`.
 
-How certain a finding is depends on the condition under which the code misbehaves. The message names the condition:
+The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
@@ -43,7 +43,8 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the fix removes the second call. A late `unscale_` is not needed, as the step has already unscaled.
+Unsafe, as another order may have been intended: the fix removes the second call. A late `unscale_` is not needed, as
+the step has already unscaled the gradients.
 
 There is no fix:
 
@@ -129,7 +130,9 @@ def _message(each: Misuse, step: Event, line: str, *, is_removed: bool) -> str:
             "after that step"
         )
     if reached.event.kind == "step":
-        return f"this second `step()` raises: {line} already stepped the optimizer; step only once before `update()`"
+        return (
+            f"this second `step()` raises: {line} already stepped the optimizer; step only once before each `update()`"
+        )
     if each.violation.kind is ViolationKind.CALL_AFTER_STEP:
         why = f"this `unscale_()` raises: the step on {line} already unscaled the gradients"
         return f"{why}; {'remove this call, or ' if is_removed else ''}call `unscale_()` before the step"

@@ -17,7 +17,7 @@ after the loop only if micro steps are left.
 Also finds `zero_grad()` of an optimizer over one flat buffer, if the parameters' gradients are views of the buffer's
 gradient: `zero_grad()` sets the buffer's gradient to None, and the views no longer reach the optimizer.
 
-How certain a finding is depends on the condition under which the code misbehaves. The message names the condition:
+The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
@@ -204,8 +204,8 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
     is_own = ir.function_of(new[0]) is ir.function_of(loss)
     return rule.finding(
         module.span(new[0]),
-        f"a loss that is a new tensor depends on no parameter: the scaler's step on {module.line(steps[0].call)} "
-        "has no gradients and raises; skip such a batch, with its step and `update()`",
+        "this new tensor, if used as the loss, depends on no parameter: the scaler's step on "
+        f"{module.line(steps[0].call)} has no gradients and raises; skip such a batch, with its step and `update()`",
         withheld="amplint can't tell what else to skip for such a batch",
         confidence=Confidence.CERTAIN if is_own else Confidence.LIKELY,  # training may never take that path
     )
@@ -278,7 +278,7 @@ def _left(module: Module, each: Misuse) -> str:
         step = next((other.call for other in later if other.call.id > event.call.id), None)
         where = f" on {module.line(step)}" if step is not None else ""
         return f"`unscale_()` finds no gradients, and the step{where} raises"
-    return "the step finds no gradients, and raises"
+    return "the step finds no gradients and raises"
 
 
 def _is_skip(each: Misuse, clear: Event) -> bool:

@@ -102,7 +102,7 @@ def _finding(module: Module, each: MadeAnew) -> Finding:
     )
     if each.each_epoch:
         when = "in each iteration of the outer loop" if each.loop is not None else "in each epoch"
-        then = "the scale starts again at its initial value, at which the first steps may be skipped"
+        then = "the scale starts over, and the first steps may be skipped"
     once = "create the scaler once, before the loop" if each.loop is not None else "create the scaler only once"
     return rule.finding(
         module.span(each.made.call),

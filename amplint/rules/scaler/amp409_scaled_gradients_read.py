@@ -235,7 +235,7 @@ def _message(module: Module, read: Misuse, withheld: str | None, *, change: bool
     what, effect = ("changed", _SMALL) if change else ("read", "")
     to_do = advice(module, read)
     if not to_do.waits:
-        do = to_do.first(module, "the change" if change else "the read")
+        do = to_do.first(module, "the change" if change else "reading them")
     elif change:
         do = f"change gradients only where the optimizer steps, after `{to_do.unscale}`"
     else:
@@ -261,7 +261,7 @@ class ReadFix(ClipFix):
         bounds = [read] if isinstance(read, ir.Compare) else ValueUses(self._module, read).bounds
         numbers = [each.value for bound in bounds for each in ir.walk_values(bound) if isinstance(each, ir.Constant)]
         if any(isinstance(each, (int, float)) and each > LARGE_NORM for each in numbers):
-            return "the number compared with the gradients may have been chosen for scaled gradients"
+            return "the number in the comparison may have been chosen for scaled gradients"
         return ""
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:

@@ -7,25 +7,27 @@ Finds `scaler.update()`:
 - between `unscale_` and the step;
 - after each of several optimizers that share one backward pass;
 - after another `update()`, without a step or `unscale_` in between;
-- in the handler of a `try` that scales a loss and steps, without a step in the handler. This finding is only *likely*.
+- in the `except` block of a `try` that scales a loss and steps, if the `except` block has no step. This finding is only
+  *likely*.
 
-A function that calls `update()` before it steps is reported even if amplint doesn't see the backward pass.
+A function that calls `update()` before it steps is reported even if the function has no backward pass.
 
-If two optimizers share a scaler, and one of them steps only in every k-th iteration, no place of `update()` is right
-for both: that optimizer needs a second scaler.
+If two optimizers share a scaler, and one of them accumulates gradients over k iterations while the other steps in each
+iteration, no place of `update()` is right for both: the optimizer that accumulates needs a second scaler.
 
-The finding is a warning instead of an error:
+The finding is a warning instead of an error if nothing is wrong with the default settings:
 
-- if two optimizers share the scaler, and by default both step in each iteration;
-- if `update()` raises only when an `unscale_` that runs by default is skipped.
+- k is a setting whose default is 1, so both optimizers step in each iteration;
+- `update()` raises only if a setting skips `unscale_`, which runs by default.
 
-How certain the finding about an `update()` before a step is depends on the condition of that step. The message names
-the condition:
+For an `update()` before a step, the message names the condition under which the step runs. That condition decides how
+certain the finding is:
 
 - *certain*: the step always runs, or runs with the default settings;
 - *likely*: the step depends on a setting whose default amplint can't see;
 - *suspicion*: the step does not run with the default settings, or depends on two conditions that change during
-  training, or amplint sees no backward pass for that optimizer's parameters.
+  training. The finding is also a suspicion if amplint sees backward passes, but none that surely reaches that
+  optimizer's parameters.
 
 amplint reports nothing:
 
@@ -36,11 +38,13 @@ amplint reports nothing:
 ## Why is this bad?
 What happens depends on what comes before the `update()`:
 
-- a backward pass only: if `update()` changes the scale, the step then divides gradients of the old scale by the new
-  one, and the weights' update is off by the factor between the two (usually 2 or 0.5);
-- `unscale_`: `update()` makes the scaler forget it, and the step divides the gradients a second time. At a scale of
-  65,536 the weights' update is that many times too small;
-- no step or `unscale_` since the previous `update()`: it raises "No inf checks were recorded prior to update."
+- a step, but no `unscale_` of the gradients that the next step uses: if `update()` changes the scale, that step divides
+  gradients of the old scale by the new one. The weights' update is off by the factor between the two scales (usually 2
+  or 0.5);
+- `unscale_` of these gradients: `update()` makes the scaler forget `unscale_`, and the step divides the gradients a
+  second time. At a scale of 65,536 the weights' update is that many times too small;
+- neither a step nor an `unscale_` since the previous `update()`: `update()` raises "No inf checks were recorded prior
+  to update."
 
 ## Example
 ```python
@@ -61,14 +65,14 @@ scaler.update()
 
 ## Fix safety
 Safe if another `update()` follows the last step on every path: the fix removes the early call. Unsafe if the call has
-to move after the step, or is removed from a handler.
+to move after the step, or is removed from an `except` block.
 
 There is no fix:
 
-- if the step comes before the `update()` in the text, as in a loop over optimizers;
+- if the step is above the `update()` in the file, as in a loop over optimizers;
 - if a second scaler is needed;
-- if an attribute of the scaler is set next to the `update()`, such as `scaler._init_scale = 256.0`. This is meant to
-  set the scale: `scaler.update(256.0)` does that, and needs no step before it.
+- if an attribute of the scaler is set next to the `update()`, such as `scaler._init_scale = 256.0`. If this is meant to
+  set the scale, call `scaler.update(256.0)` instead, which needs no step before it.
 
 ## Proof
 Before the fix the test programs raise, or an SGD update has the wrong size: it is off by the factor by which the scale
@@ -311,11 +315,8 @@ def _said(each: Misuse, step: str) -> str:
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
         return f"this `update()` before {step} raises: no step or `unscale_()` ran since the previous `update()`"
     if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
-        return f"this `update()` makes the scaler forget `unscale_()`: {step} divides the gradients a second time"
-    return (
-        f"this `update()` can change the scale, but {step} uses gradients of the old scale, and divides them by the "
-        "new one"
-    )
+        return f"this `update()` makes the scaler forget `unscale_()`: {step} unscales the gradients a second time"
+    return f"this `update()` can change the scale, but {step} then divides gradients of the old scale by the new one"
 
 
 def _is_early(module: Module, update: int) -> bool:

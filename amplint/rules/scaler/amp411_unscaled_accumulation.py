@@ -114,9 +114,11 @@ rule = Rule(
     about_absence=True,
 )
 
-_NEVER_CLEARED = "amplint sees no `zero_grad()`: once this code doesn't raise, the gradients of all iterations add up"
+_NEVER_CLEARED = (
+    "amplint sees no `zero_grad()`: once this code no longer raises, the gradients of all iterations add up"
+)
 _WHOSE = (
-    "amplint can't tell whose gradients the backward pass after `unscale_()` adds to: once this code doesn't raise, "
+    "amplint can't tell whose gradients the backward pass after `unscale_()` adds to: once this code no longer raises, "
     "scaled gradients may be added to unscaled ones"
 )
 _NEVER_CLEAR = ("torch.optim.", "builtins.object")  # in their `step`
@@ -237,7 +239,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     return rule.finding(
         module.span(each.node),
         f"{when(module, each, several and several.when)}{_unscaling(each)} unscales the gradients, and the next "
-        "backward pass adds scaled gradients to them; unscale, step and update only after the last backward pass, "
+        "backward pass adds scaled gradients to them; unscale and step only after all accumulated backward passes, "
         "then call `zero_grad()`",
         withheld="amplint can't tell which other lines have to move with the step",
         confidence=Confidence.LIKELY if not sure or (several is not None and several.is_unusual) else None,

@@ -2,15 +2,16 @@
 
 ## What it does
 Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function if there is no
-loop, unless something in between checks whether the optimizer has stepped.
+loop, unless a check between the two asks whether the optimizer has stepped.
 
-If the autocast dtype comes from elsewhere, the message begins with "if the region on line ... is float16".
+If amplint can't see the dtype of the region (it is an argument or a setting), the message begins with
+"if the region on line ... is float16".
 
 amplint reports nothing:
 
 - if the file has no autocast region that can be float16: in bfloat16 gradients hardly ever overflow;
 - if the function reads the scale (`scaler.get_scale()`);
-- if the scheduler's step depends on a variable that the loop assigns;
+- if the scheduler's step depends on a variable that the loop assigns, which may say whether the step was skipped;
 - if the code itself skips `scaler.step` when gradients are not finite;
 - if the scheduler gets the epoch or a metric;
 - if the scheduler steps once in each epoch;
@@ -102,7 +103,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(pair.call),
                     f"{doubt}the scheduler also steps when the scaler skips the optimizer's step: the learning rate "
-                    "runs ahead of the training; skip the scheduler's step when `update()` lowers the scale",
+                    "runs ahead of training; skip the scheduler's step when `update()` lowers the scale",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -157,7 +158,7 @@ def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None
         if pair.step.call.id < event.call.id < pair.call.id and loop_of(event.call) is loop_of(pair.call)
     ]
     if not updates:
-        return None, "no `update()` runs before the scheduler's step; step the scheduler after `update()`, by hand"
+        return None, "the scheduler steps before `update()`; move the scheduler's step after `update()` by hand"
     update = own_statement(updates[0].call) if len(updates) == 1 else None
     if statement is None or update is None or update.value is not updates[0].call or _NAME in module.source.text:
         return None, refusal

@@ -5,7 +5,7 @@ Finds a checkpoint without the scaler's state:
 
 - `optimizer.state_dict()` is saved together with a model, or in a file from which it is loaded again. The code that
   saves it has access to the scaler that steps this optimizer, but doesn't save the scaler's state. The finding is only
-  *likely* if the code loads a scaler's state all the same;
+  *likely* if the code still loads a scaler's state;
 - the optimizer's state is loaded, and the scaler's state is saved, but never loaded;
 - the scaler's state is loaded, and a later line creates a new scaler in its place. If a function that is named like one
   that loads returns the scaler, the finding is *likely*.
@@ -13,8 +13,8 @@ Finds a checkpoint without the scaler's state:
 Also finds the following, each as a *likely* finding. About the scaler's state:
 
 - the scaler is off by default, and a flag has to be set (the message says which);
-- only a function that is named like one that loads restores the optimizer's state, and no code in sight calls that
-  function;
+- the optimizer's state is restored only by a function that is named like one that loads, and amplint sees no call of
+  that function;
 - the state is loaded under another key than the one under which it is saved. This includes the state of timm's
   `NativeScaler`;
 - the state is loaded only under a condition that is never true, such as `scaler is checkpoint.keys()`;
@@ -277,7 +277,7 @@ def _of_program(module: Module) -> Iterator[Finding]:
     yield rule.finding(
         module.span(saved[0]),
         "the checkpoint has the optimizer's state but not the scaler's, which no file of the program saves: a resumed "
-        "run starts at the initial scale and may skip steps; save and load the scaler's `state_dict()` too",
+        "run starts at the initial scale and may skip steps; save and load the scaler's state too",
         withheld="amplint can't follow the scaler to this line; save and load the state by hand",
         confidence=Confidence.LIKELY,
     )
@@ -534,7 +534,7 @@ def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(shown),
                 "this line loads the optimizer's state, but no file of the program saves the scaler's: a resumed run "
-                "starts at the initial scale and may skip steps; save and load the scaler's `state_dict()` too",
+                "starts at the initial scale and may skip steps; save and load the scaler's state too",
             )
             return
 
@@ -638,7 +638,7 @@ def _of_optimizers_wrapper(module: Module, usage: ScalerUsage) -> Iterator[Findi
         yield rule.finding(
             module.span(state.call),
             f"`{cls.name}.state_dict()` has the optimizer's state but not its scaler's: a resumed run starts at the "
-            "initial scale and may skip steps; return and load the scaler's `state_dict()` too",
+            "initial scale and may skip steps; return and load the scaler's state too",
             withheld="older checkpoints have only the optimizer's state, and `load_state_dict()` has to accept both",
             confidence=Confidence.LIKELY,
         )
@@ -826,7 +826,7 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     ][-1]
     place = next(place for state, place in entries if state is last)
     offered, withheld = _fix(module, usage, entries, resumed, loaded)
-    without, to_do = "", "save and load the scaler's `state_dict()` too"
+    without, to_do = "", "save and load the scaler's state too"
     if loaded:
         without, to_do = f", which is loaded on {module.line(loaded[0].call)}", "save the scaler's state too"
     by_name = _is_by_name(module, entries)
@@ -1111,7 +1111,7 @@ def _loaded_by_callers(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
                 f"the state of the scaler from {module.line(usage.made.call)} is saved but never loaded: a resumed "
                 "run starts at the initial scale and may skip steps; create the scaler before this load, and load its "
                 "state too",
-                withheld="another function creates the scaler; create it before this load by hand",
+                withheld="another function creates the scaler; create the scaler before this load by hand",
                 confidence=Confidence.LIKELY,
             )
             return

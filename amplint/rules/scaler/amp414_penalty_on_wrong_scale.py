@@ -105,15 +105,15 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_scaled(module, outputs) or _is_scaled(module, start):
                     yield rule.finding(
                         module.span(call),
-                        "the gradients for the penalty are still multiplied by the loss scale; divide the gradients by "
-                        "`get_scale()` before the penalty is computed",
+                        "the gradients of this call are still multiplied by the loss scale; divide the "
+                        "gradients by `get_scale()` before the gradient penalty is computed",
                         withheld=_WHERE,
                     )
                 elif start is None and _is_loss(module, outputs, losses):
                     yield rule.finding(
                         module.span(call),
-                        "small gradients of an unscaled loss become 0 in float16, and so does the penalty; pass the "
-                        "scaled loss to this call, and divide the gradients by `get_scale()`",
+                        "small gradients of an unscaled loss become 0 in float16, and so does the gradient penalty; "
+                        "pass the scaled loss to this call, and divide the gradients by `get_scale()`",
                         withheld=_WHERE,
                         severity=Severity.WARNING,
                     )

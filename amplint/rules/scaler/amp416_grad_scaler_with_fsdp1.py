@@ -249,7 +249,10 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
     """Another class in the same call, imported where the wrapper is."""
     call = made.call
     if _tests(wrap, call):
-        return None, f"the model is sharded under a condition; create a {_SHARDED} under that condition, by hand"
+        return (
+            None,
+            f"the model is sharded only under a condition; create a {_SHARDED} under the same condition, by hand",
+        )
     old = bool(module.names.of(call.func) & set(OLD_SCALER))
     if len(call.positional) > (0 if old else 1) or call.unpacks():
         return None, f"{_SHARDED} takes its arguments in another order; pass them by keyword first"

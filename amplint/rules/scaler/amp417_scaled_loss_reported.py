@@ -154,7 +154,7 @@ def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Fi
             yield rule.finding(
                 module.span(read.value),
                 f"`scale()` on {module.line(target)} multiplied `{target.name}` by the loss scale: the {what} loss is "
-                f"far too large; {_WORDS[what]} the loss from before `scale()`",
+                f"far too large; {_WORDS[what]} the unscaled loss",
                 fix=offered,
                 withheld=withheld,
             )

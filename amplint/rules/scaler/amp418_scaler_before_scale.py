@@ -4,7 +4,7 @@
 Finds `unscale_`, `step` and `update` of a scaler that run before its first `scaler.scale(...)`, in the function or
 script that creates the scaler.
 
-How certain a finding is depends on the condition under which the code misbehaves. The message names the condition:
+The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
 
 - *certain*: always, or with the default settings;
 - *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;

@@ -5,14 +5,14 @@ Finds a clip that runs only after `scaler.step(optimizer)`, if no further step u
 
 - between the step and the next backward pass;
 - in a loop, before the backward pass, so that the clip gets the gradients of the previous iteration;
-- before the backward pass in a function that takes one whole step, and clears the gradients at its end. The finding is
-  only *likely*, as a caller that amplint can't see may leave gradients.
+- before the backward pass in a function that does one whole training step (backward pass, step, `zero_grad`). The
+  finding is only *likely*, as a caller that amplint can't see may leave gradients.
 
 amplint reports nothing:
 
-- if the clip comes before the step whenever a backward pass runs, as in a function that also evaluates;
-- if another optimizer, or a function that is called after the clip, steps after the clip;
-- about a bound of infinity, which only measures.
+- if the clip comes after the step only on paths without a backward pass, such as an evaluation;
+- if something steps after the clip: another optimizer, or a function that is called after the clip;
+- about a clip to infinity, which only measures the norm.
 
 ## Why is this bad?
 The step has already used the gradients, so the clip never has an effect. One outlier batch can ruin the weights, as if
@@ -37,7 +37,7 @@ scaler.update()
 
 ## Fix safety
 Unsafe, because the clip has an effect for the first time: it moves before the step, with `unscale_` before it. There is
-no fix if the clip's result is used, or if the clip is in another block or function than the step.
+no fix if the clip's result is used, or if the clip and the step are not in the same block.
 
 ## Proof
 The test programs compare the clip's bound with the norm of the gradients that a step used. Before the fix the norm is
@@ -116,13 +116,13 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step is in another function; move the clip by hand")
-    why = f"the optimizer has already stepped on {module.line(step.call)}; clip before the step, after `unscale_()`"
+    why = f"the optimizer has already stepped on {module.line(step.call)}; clip after `unscale_()` and before the step"
     if (backward := _backward_behind(each.flow, reached.event, step)) is not None:
         if _clips_between(module, each.flow, reached.event, backward, step):
             return None  # that one does the work, and this one harms nobody
         why = (
             f"it comes before the backward pass on {module.line(backward)}, and clips only gradients that the step on "
-            f"{module.line(step.call)} has already used; clip before that step, after `unscale_()`"
+            f"{module.line(step.call)} has already used; clip after `unscale_()` and before that step"
         )
     return rule.finding(
         module.span(reached.event.call),
@@ -152,8 +152,8 @@ def _judge_first(module: Module, each: Misuse) -> Finding | None:
     return rule.finding(
         module.span(reached.event.call),
         f"{when(module, each)}this clip has no effect: it comes before the backward pass on {module.line(backward)}, "
-        f"and the gradients of the previous step are already cleared; clip before the step on "
-        f"{module.line(step.call)}, after `unscale_()`",
+        f"and the gradients of the previous step are already cleared; clip after `unscale_()` and before the "
+        f"step on {module.line(step.call)}",
         fix=offered,
         withheld=withheld,
         confidence=Confidence.LIKELY,
@@ -247,7 +247,6 @@ def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple
     if before is None:
         return None, "the step is on one line with other code; move the clip by hand"
     edits: tuple[Edit, ...] = (before, gone)
-    title = (
-        "Move the clip before the step" + ("" if unscaled else f", after `{call}`") + " (the clip then takes effect)"
-    )
+    between = "before the step" if unscaled else f"between `{call}` and the step"
+    title = f"Move the clip {between} (the clip then takes effect)"
     return Fix(Applicability.UNSAFE, title, edits), None

@@ -137,14 +137,14 @@ _NOTEBOOK = ("display", "get_ipython", "_")
 
 # What happens in the arm that doesn't do it.
 _MISSING = {
-    CLEARS: "it adds up the gradients of all iterations",
-    CLIPS: "it doesn't limit large gradients",
-    DIVIDES: "its gradients are larger by the divisor",
-    WAITS: "it steps in every iteration",
-    SCHEDULES: "its learning rate never changes",
-    AVERAGES: "it never updates the average",
-    BACKWARDS: "it steps without gradients, and the parameters never change",
-    STEPS: "it never trains the parameters of {}",
+    CLEARS: "that branch adds up the gradients of all iterations",
+    CLIPS: "that branch doesn't limit large gradients",
+    DIVIDES: "the gradients of that branch are larger by the divisor",
+    WAITS: "that branch steps in every iteration",
+    SCHEDULES: "the learning rate of that branch never changes",
+    AVERAGES: "that branch never updates the average",
+    BACKWARDS: "that branch steps without gradients, and the parameters never change",
+    STEPS: "that branch never trains the parameters of {}",
 }
 _TO_DO = {
     CLEARS: "clear the gradients",
@@ -253,7 +253,7 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(pair.factor),
             f"the branch with autocast multiplies the loss by {factor}, the otherwise equal branch on "
-            f"{module.line(pair.other)} by {other}: they train with different losses; use the same factor",
+            f"{module.line(pair.other)} by {other}: the branches train with different losses; use the same factor",
             withheld="amplint can't tell which factor is right",
             confidence=Confidence.LIKELY,
         )
@@ -261,8 +261,8 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.context),
             f"this branch computes without gradients, but the branch {_precision(not each.region)}, on "
-            f"{module.line(each.other.statements[0])}, does not: it keeps activations for a backward pass that never "
-            f"comes; put `{module.on_one_line(each.context)}` around both branches",
+            f"{module.line(each.other.statements[0])}, does not: that branch keeps activations for a backward pass "
+            f"that never comes; put `{module.on_one_line(each.context)}` around both branches",
             withheld="amplint can't indent the branches; do that by hand",
             confidence=Confidence.LIKELY,
         )
@@ -289,8 +289,8 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(added.statement),
             f"this branch adds `{module.on_one_line(added.term)}` to the loss, but the branch "
-            f"{_precision(not added.region)}, on {module.line(added.other.statements[0])}, does not: they train with "
-            "different losses; compute the loss once for both branches",
+            f"{_precision(not added.region)}, on {module.line(added.other.statements[0])}, does not: the branches "
+            "train with different losses; compute the loss once for both branches",
             withheld="amplint can't tell which loss is right",
             confidence=Confidence.LIKELY,
         )

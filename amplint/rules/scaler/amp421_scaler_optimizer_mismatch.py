@@ -94,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`unscale_()` gets `{_text(module, unscale)}`, but `step()` on {module.line(step.call)} gets "
-                        f"`{_text(module, step)}`, with the same parameters: the scaler divides the gradients twice; "
+                        f"`{_text(module, step)}`, with the same parameters: the scaler unscales the gradients twice; "
                         "pass the same optimizer to both",
                         fix=offered,
                         withheld=withheld,
@@ -105,7 +105,7 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`{module.text(receiver(unscale))}` unscales, but `{module.text(receiver(step))}` steps on "
-                        f"{module.line(step.call)}, and divides the gradients a second time; unscale and step with the "
+                        f"{module.line(step.call)} and unscales the gradients a second time; unscale and step with the "
                         "scaler that scaled the loss",
                         fix=offered,
                         withheld=withheld,
@@ -275,7 +275,7 @@ def _fix_argument(module: Module, unscale: Event, step: Event) -> tuple[Fix | No
     root, first = ir.root(new), ir.root(old)
     same = isinstance(root, ir.Name) and isinstance(first, ir.Name) and root.name == first.name
     if not same and not says_the_same(module, new, unscale.call, step.call):
-        return None, f"`{module.text(new)}` may be created after this line; create it before, by hand"
+        return None, f"`{module.text(new)}` may be created after this line; move its creation up by hand"
     text = module.text(new)
     edits = (Edit(*module.span(old), text),)
     return Fix(Applicability.UNSAFE, f"Replace the optimizer with `{text}`, which steps", edits), None

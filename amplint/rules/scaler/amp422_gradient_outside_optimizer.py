@@ -1,9 +1,9 @@
-"""The gradient of a tensor that no optimizer owns is used without unscaling after a scaled backward.
+"""The gradient of a tensor that no optimizer owns is used without unscaling after a scaled backward pass.
 
 ## What it does
-Finds a tensor that requires a gradient and is in no optimizer: `torch.zeros(1, requires_grad=True)`, an `nn.Parameter`
-outside of a module, `inputs.requires_grad_()`. The code has to use its gradient after `scaler.scale(loss).backward()`,
-in one of these ways:
+Finds a tensor that requires a gradient and that no optimizer has: `torch.zeros(1, requires_grad=True)`, an
+`nn.Parameter` outside of a module, `inputs.requires_grad_()`. The code has to use its gradient after
+`scaler.scale(loss).backward()`, in one of these ways:
 
 - a manual update (`tensor -= lr * tensor.grad`);
 - a step along the gradient (`inputs + epsilon * inputs.grad`);
@@ -107,7 +107,7 @@ def check(module: Module) -> Iterator[Finding]:
                 text = module.text(tensor)
                 yield rule.finding(
                     module.span(use),
-                    f"`{text}` is in no optimizer, so nothing divides its gradient by the loss scale; divide "
+                    f"no optimizer has `{text}`, so nothing divides `{text}.grad` by the loss scale; divide "
                     f"`{text}.grad` by `get_scale()`, or add `{text}` to an optimizer",
                     withheld=f"amplint can't tell whether an optimizer should have `{text}`",
                 )

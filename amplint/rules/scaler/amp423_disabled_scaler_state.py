@@ -128,8 +128,8 @@ def check(module: Module) -> Iterator[Finding]:
                 yield _finding(
                     module,
                     load.call,
-                    f"the state saved on {module.line(save)} is empty if its scaler was disabled, and "
-                    "loading an empty state into an enabled scaler raises",
+                    f"the state from {module.line(save)} is empty if its scaler was disabled, and an enabled scaler "
+                    "raises when it loads an empty state",
                 )
                 break
             found = _of_another_run(module, usage, load)
@@ -267,14 +267,14 @@ def _given_whole(module: Module, usage: ScalerUsage) -> list[ir.Value]:
 
 def _of_lost(module: Module, load: ir.Call, save: ir.Value, found: Lost, *, likely: bool = False) -> Finding:
     when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "if the scaler was disabled"
-    state = f"an empty state is saved on {module.line(save)} (the scaler is disabled)"
+    state = f"{module.line(save)} saves an empty state (the scaler is disabled)"
     if found.what == "None":
-        state = f"None is saved on {module.line(save)} instead of the scaler's state"
+        state = f"{module.line(save)} saves None instead of the scaler's state"
     goes_on = "on cuda" if found.device else "with the scaler enabled"
     return _finding(
         module,
         load,
-        f"{when}, {state}: a run that resumes from that checkpoint {goes_on} raises",
+        f"{when}, {state}: resuming from that checkpoint {goes_on} raises",
         found.what,
         severity=Severity.WARNING,
         confidence=Confidence.LIKELY if likely or found.device or not isinstance(save, ir.Call) else Confidence.CERTAIN,

@@ -18,7 +18,7 @@ and a suspicion: the line may be left over from code with AMP, and has no effect
 amplint reports nothing:
 
 - if the file opens an autocast region: AMP207 finds float16 regions without a scaler, and bfloat16 needs none. Three
-  cases are reported all the same: a function takes a scaler and doesn't get it, or gets the scaler and never reads it,
+  cases are still reported: a function takes a scaler and doesn't get it, or gets the scaler and never reads it,
   or the Accelerator runs backward;
 - if the file calls nothing that trains, judged by the words `backward`, `step`, `fit` and `train` in names;
 - about a scaler that is always disabled;
@@ -164,14 +164,13 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
     if ignoring:
         called = module.on_one_line(ignoring[0].func)
         return (
-            f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, and does "
-            "not scale the loss with it; in that function, use an autocast region, scale the loss and step with the "
-            "scaler"
+            f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, but does "
+            "not scale the loss with it; in that function, use autocast, scale the loss and step with the scaler"
         )
     if leaving_out is None:
         return (
-            f"`{name.name}` is never used, and no loss is scaled; use an autocast region, scale the loss and step with "
-            "the scaler, or remove the scaler"
+            f"`{name.name}` is never used, and no loss is scaled; either run under autocast, scale the loss and step "
+            "with the scaler, or remove the scaler"
         )
     called = module.on_one_line(leaving_out.func)
     return (

@@ -169,8 +169,8 @@ def _is_stored_as(value: ir.Value, attr: str) -> bool:
 
 def _finding(module: Module, call: ir.Call, made: list[ir.Value], what: str) -> Finding:
     edits = [edit for each in made if module.is_own(each) for edit in _listed(module, each)]
-    fix = Fix(Applicability.UNSAFE, "Make the generator a list", tuple(edits)) if edits else None
-    return rule.finding(module.span(call), f"{what}; make the generator a list", fix=fix)
+    fix = Fix(Applicability.UNSAFE, "Turn the generator into a list", tuple(edits)) if edits else None
+    return rule.finding(module.span(call), f"{what}; turn the generator into a list", fix=fix)
 
 
 def _listed(module: Module, value: ir.Value) -> list[Edit]:

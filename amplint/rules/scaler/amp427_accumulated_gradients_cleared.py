@@ -184,7 +184,7 @@ def _judge(module: Module, flow: Flow, steps: list[Step], step: Step, clear: Eve
     return rule.finding(
         module.span(clear.call),
         f"{when}`{module.on_one_line(clear.call)}` clears the gradients on each micro step: the step on "
-        f"{module.line(step.call)} uses only those of the last micro step; {to_do}",
+        f"{module.line(step.call)} uses only the gradients of the last micro step; {to_do}",
         fix=offered,
         withheld=withheld,
     )
@@ -250,7 +250,10 @@ def _fix(
     if gone is None or (behind is None and not cleared):
         return None, "a call is on one line with other code; move `zero_grad()` by hand"
     if not says_the_same(module, clear.func.base, clear, place):
-        return None, f"`{module.text(clear.func.base)}` may be another optimizer at the step; move it by hand"
+        return (
+            None,
+            f"`{module.text(clear.func.base)}` may be another optimizer at the step; move `zero_grad()` by hand",
+        )
     title = "Move `zero_grad()` after the step (all micro steps then count)"
     if behind is None:
         title = "Remove this `zero_grad()`, as another one follows the step (all micro steps then count)"

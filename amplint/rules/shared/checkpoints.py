@@ -152,7 +152,7 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
             if function is not None:
                 return (
                     f"`{module.on_one_line(at.func)}` on {module.line(at)} gets each state as an argument; "
-                    "pass and load the scaler's `state_dict()` too"
+                    "pass and load the scaler's state too"
                 )
             return (
                 "the optimizer's state is saved in a separate file; save and load the scaler's `state_dict()` by hand"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from amplint.model.calls.gradients_off import never_has_gradients
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.project.importers import has_words, surely_lack_around
 
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 # Without these nothing computes in half precision. A flag that is only named for it, and a comparison of a dtype, make
 # nothing half; nor does what numpy stores.
 _HALF = re.compile(
-    rb"(?i)autocast|\.half\b|(?<!np\.)(?<!numpy\.)(?<![=!]= )(?<![=!]= torch\.)\bb?float16|"
+    rb"(?i)set_autocast|autocast(?!_(enabled|dtype)\b)|\.half\b|"
+    rb"(?<!np\.)(?<!numpy\.)(?<![=!]= )(?<![=!]= torch\.)\bb?float16|"
     rb"[\"'](?:fp|bf)16[\"'](?!\s*\])|[(,]\s*(?:use_)?(?:fp|bf)16\s*=(?!=)|\bMixedPrecision\b|\bapex\b|"
-    rb"precision\s*=(?!\s*[\"']?(?:32|64)\b)|\.precision\b|accelerat|deepspeed|lightning|dtype\s*=\s*[\"']auto|"
-    rb"\btinycudann\b"
+    rb"(?<![a-z0-9]_)precision\s*=(?!\s*[\"']?(?:32|64)\b)|\.precision\b|accelerat|deepspeed|lightning|"
+    rb"dtype\s*=\s*[\"']auto|\btinycudann\b"
 )
 
 
@@ -25,9 +27,19 @@ def is_float32(module: Module) -> bool:
     """Whether nothing in the programs that the file is a part of computes the file's losses in half precision, by the
     words in them.
     """
-    return module.once(_is_float32)
+    return not regions(module) and trains_in_float32(module)
 
 
-def _is_float32(module: Module) -> bool:
-    text = module.source.text.encode()
-    return not regions(module) and not has_words(text, _HALF) and surely_lack_around(module.source.filename, _HALF)
+def trains_in_float32(module: Module) -> bool:
+    """The same, whatever the file computes in regions without gradients, as where it evaluates."""
+    return module.once(_trains_in_float32)
+
+
+def _trains_in_float32(module: Module) -> bool:
+    text = module.source.text
+    for region in regions(module):
+        if not module.is_own(region.call) or not never_has_gradients(module, region.call):
+            return False
+        start, end = module.span(region.call)
+        text = text[:start] + " " * (end - start) + text[end:]
+    return not has_words(text.encode(), _HALF) and surely_lack_around(module.source.filename, _HALF)

@@ -230,7 +230,7 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     if holder is None:
         decorates = isinstance(ir.statement_of(module.value(found.region.at)), ir.Function)
         how = "a decorator" if decorates else "entered without a `with`"
-        return None, f"the region is {how}; use a `with` around the forward and the loss only"
+        return None, f"the region is {how}; use a `with` around the forward pass and the loss only"
     region, item = holder
     ending = _ending(within, region)
     if ending is None:
@@ -248,7 +248,7 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     if isinstance(result, Refused):
         return None, result.reason
     if doubt is not None:
-        return result._replace(message=f"{result.message} ({doubt} may depend on autocast)"), None
+        return result._replace(message=f"{result.message} ({doubt} then runs without autocast)"), None
     return result, None
 
 

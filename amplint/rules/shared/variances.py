@@ -73,7 +73,7 @@ def _joined(one: Variance, other: Variance) -> Variance:
     return Variance(one.mean, one.difference, one.dtypes | other.dtypes, one.likely and other.likely)
 
 
-MEANS_BY_HAND = "the code of both means has to change; make the change by hand"
+MEANS_BY_HAND = "the code of all these means has to change; make the change by hand"
 SSIM_BY_HAND = "amplint can't tell which of the inputs are float32; make the change by hand"
 
 
@@ -82,16 +82,16 @@ def said_of(module: Module, variance: Variance, dtype: str) -> str:
     line = module.line(variance.difference)
     where = f" on {line}" if line != module.line(variance.mean) else ""
     return (
-        f"this call computes a mean of the (co)variance `E[x*y] - E[x]*E[y]`{where}: in {dtype}, rounding errors of "
-        "the means can exceed it; compute both means under `autocast(enabled=False)`, with `.float()` on the inputs"
+        f"{dtype} rounding errors of means can exceed the (co)variance `E[x*y] - E[x]*E[y]`{where}; compute all its "
+        "means in float32: under `autocast(enabled=False)`, with `.float()` on the inputs"
     )
 
 
 def said_of_ssim(dtype: str) -> str:
     """What a message says of a library's SSIM in a region of a half dtype."""
     return (
-        f"SSIM subtracts means, which this region computes in {dtype}: their rounding errors can exceed the variances; "
-        "call `.float()` on the images, and compute SSIM outside the region"
+        f"SSIM subtracts means, which this region computes in {dtype}: rounding errors of means can exceed the "
+        "variances; call `.float()` on the images, and compute SSIM outside the region"
     )
 
 

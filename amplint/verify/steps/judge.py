@@ -230,7 +230,9 @@ def _by_who_owns_what(paths: list[Path], guessed: set[str]) -> tuple[list[tuple[
     reason = ""
     if any(_is_of_stale(path, each) for path, each in faults):
         faults = [(path, each) for path, each in faults if not _is_of_stale(path, each)]
-        reason = "with verify's stand-ins a backward goes through parameters that a step has changed since the forward"
+        reason = (
+            "with verify's stand-ins, a backward pass uses parameters that a step has changed since the forward pass"
+        )
     if guessed and any(each.shows in _BY_OWNERSHIP for _, each in faults):
         faults = [(path, each) for path, each in faults if each.shows not in _BY_OWNERSHIP]
         reason = f"amplint can't see which optimizer has the parameters of {min(guessed)}"

@@ -192,7 +192,7 @@ def test_an_update_between_unscale_and_step_is_found(form: Form, again: list[str
     lines += [*CLEAR["a"], *CLEAR["b"]]
     found = check(written(form, lines, in_loop=True))
     assert [each.code for each in found] == ["AMP410"]
-    assert "divides the gradients a second time" in found[0].message
+    assert "unscales the gradients a second time" in found[0].message
 
 
 @pytest.mark.parametrize("again", [[], UPDATE], ids=["one update", "two updates"])
