@@ -374,18 +374,23 @@ class Transfer:
         held = state.gradients_of(optimizer)
         kind = _wrong_with_direct_step(held)
         reported = held.reported and not self._is_of_reported_clip(held)
-        if kind is None and (before := self._step_before(held, "step")) is not None:
-            again, scaler = ViolationKind.DIRECT_STEP_AGAIN, before.scaler or ""
-            self._report(Violation(again, call, held.stepped, call, scaler, optimizer, held.kind), state)
-            return state.with_gradients(optimizer, held._replace(reported=call, used=call, stepped=0))
         if kind is None or reported or not held.scaler or self._is_off(held.scaler, state):
-            stepped = 0 if isinstance(event.call, ir.Call) and event.call.args else call  # a closure runs backward
-            return state.with_gradients(optimizer, held._replace(used=call, stepped=stepped)) if optimizer else state
+            return self._after_other_step(event, optimizer, held, state) if optimizer else state
         gradients = held.kind if kind is ViolationKind.DIRECT_STEP_OF_SCALED else None
         self._report(Violation(kind, call, held.origin, call, held.scaler, optimizer, gradients), state)
         # Of a step without a look for inf only what overflows is wrong.
         known = held.reported if kind is ViolationKind.DIRECT_STEP_UNCHECKED else call
         return state.with_gradients(optimizer, held._replace(reported=known, used=call))
+
+    def _after_other_step(self, event: Event, optimizer: str, held: Gradients, state: State) -> State:
+        """The state after an optimizer's own step with gradients of which nothing is known to be wrong."""
+        call, before = event.call.id, self._step_before(held, "step")
+        if before is not None and before.scaler is not None:
+            again = ViolationKind.DIRECT_STEP_AGAIN
+            self._report(Violation(again, call, held.stepped, call, before.scaler, optimizer, held.kind), state)
+            return state.with_gradients(optimizer, held._replace(reported=call, used=call, stepped=0))
+        stepped = 0 if isinstance(event.call, ir.Call) and event.call.args else call  # a closure runs backward
+        return state.with_gradients(optimizer, held._replace(used=call, stepped=stepped))
 
     def _step_before(self, held: Gradients, kind: str) -> Event | None:
         """The step of a kind, by the scaler or past it, that has used the same gradients, of which no more is known."""
@@ -422,10 +427,6 @@ class Transfer:
         if error is not None:
             self._raises(event, scaler, optimizer, error, state)
             return self.switches.off(scaler, state)
-        if event.kind == "step" and optimizer and self._step_before(held, "optimizer_step") is not None:
-            first = ViolationKind.DIRECT_STEP_FIRST
-            self._report(Violation(first, held.stepped, call, call, scaler, optimizer, held.kind), state)
-            state = state.with_gradients(optimizer, held._replace(reported=held.stepped))
         state = self._use(event, scaler, optimizer, stage, state)
         state = state.with_machine(scaler, after).with_transition(scaler, optimizer, call)
         if not optimizer:
@@ -443,7 +444,11 @@ class Transfer:
 
     def _use(self, event: Event, scaler: str, optimizer: str, stage: Stage, state: State) -> State:
         """What `unscale_` and `step` say of the gradients that they meet."""
-        held = state.gradients_of(optimizer)
+        held, call = state.gradients_of(optimizer), event.call.id
+        if event.kind == "step" and optimizer and self._step_before(held, "optimizer_step") is not None:
+            first = ViolationKind.DIRECT_STEP_FIRST
+            self._report(Violation(first, held.stepped, call, call, scaler, optimizer, held.kind), state)
+            return state.with_gradients(optimizer, held._replace(reported=held.stepped))
         if stage is Stage.READY and optimizer and (not held.reported or self._is_of_reported_clip(held)):
             return self._look_through(event, scaler, optimizer, held, state)
         if stage is Stage.UNSCALED:

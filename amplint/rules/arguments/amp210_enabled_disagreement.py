@@ -189,18 +189,13 @@ def _when(what: str) -> str:
 def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     """A region round a loss that is scaled by a scaler which can be off."""
     scaler, known = receiver(found.event), decided(module)
-    made, on = constructions(module, scaler), known.scaler_on(scaler)
-    handed = handed_on(module, scaler) if not made else None
-    if handed is not None:
-        made, on = [handed], both(known.inside(handed), known.of(scaler_arguments(module, handed).get("enabled")))
+    made, on, handed = _made(module, scaler)
     if not made or not can_be_float16(module, entered.region):
         return None
     runs = runs_in(module, entered, "float16")
     region = both(runs, known.around(found.event.call))
-    if is_vague(on) or is_vague(region) or on == TRUE:
+    if not _can_be_told(module, on, region, handed=handed):
         return None
-    if handed is not None and about_amp(module, region, TRUE):
-        return None  # by what the one function calls its settings and the other its own
     connected = on != FALSE and about_amp(module, region, on) and not independent(module, region, on)
     if connected and (not _is_of_device(on) or about_amp(module, _without_choices(region), on)):
         return None
@@ -225,6 +220,27 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         severity=Severity.NOTE if together else _severity(module, found),
         confidence=Confidence.SUSPICION if together else Confidence.LIKELY if connected or handed else None,
     )
+
+
+def _made(module: Module, scaler: ir.Value) -> tuple[list[ir.Call], Formula, bool]:
+    """The calls that may have made a scaler, when it is on, and whether it is only likely that: another file hands it
+    on.
+    """
+    known, made = decided(module), constructions(module, scaler)
+    handed = handed_on(module, scaler) if not made else None
+    if handed is None:
+        return made, known.scaler_on(scaler), False
+    return [handed], both(known.inside(handed), known.of(scaler_arguments(module, handed).get("enabled"))), True
+
+
+def _can_be_told(module: Module, on: Formula, region: Formula, *, handed: bool) -> bool:
+    """Whether it is known when a scaler and a region are on, and the scaler isn't always.
+
+    Where another file hands the scaler on, the one function's settings may have other names than the other's.
+    """
+    if is_vague(on) or is_vague(region) or on == TRUE:
+        return False
+    return not handed or not about_amp(module, region, TRUE)
 
 
 def _may_go_together(module: Module, region: Formula, other: Formula) -> bool:

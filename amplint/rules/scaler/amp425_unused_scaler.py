@@ -97,27 +97,33 @@ def check(module: Module) -> Iterator[Finding]:
     for call in module.own.near(*module.words(*SCALERS)).calls:
         name = _kept_in(call) if module.names.of(call.func) & SCALERS else None
         ignoring = _ignoring(module, name) if name is not None else None
-        enabled = decided(module).of(scaler_arguments(module, call).get("enabled"))
-        if name is None or ignoring is None or enabled == FALSE:
-            continue
-        leaving_out = _leaving_out(module, name) if not ignoring else None
-        past = _backward_past(module, name) if leaving_out is None and not ignoring else None
-        if leaving_out is None and not ignoring and not past and (regions(module) or not module.once(_trains)):
+        if name is None or ignoring is None:
             continue
         outside = ir.function_of(name) is None
         if outside and not (module.source.cells or "__main__" in module.source.text):
             continue
-        if past is not None:
-            yield _next_to_accelerator(module, call, name, past)
-            continue
-        is_left = leaving_out is None and not ignoring and not _is_asked_for(module, call)
-        yield rule.finding(
-            module.span(call),
-            _said(module, name, leaving_out, ignoring),
-            withheld="amplint can't tell whether AMP is wanted",
-            severity=Severity.NOTE if is_left else None,
-            confidence=Confidence.SUSPICION if is_left else Confidence.LIKELY if outside else None,
-        )
+        enabled = decided(module).of(scaler_arguments(module, call).get("enabled"))
+        finding = _judge(module, call, name, ignoring) if enabled != FALSE else None
+        if finding is not None:
+            yield finding
+
+
+def _judge(module: Module, call: ir.Call, name: ir.Name, ignoring: list[ir.Call]) -> Finding | None:
+    leaving_out = _leaving_out(module, name) if not ignoring else None
+    is_idle = leaving_out is None and not ignoring
+    past = _backward_past(module, name) if is_idle else None
+    if past is not None:
+        return _next_to_accelerator(module, call, name, past)
+    if is_idle and (regions(module) or not module.once(_trains)):
+        return None
+    is_left, outside = is_idle and not _is_asked_for(module, call), ir.function_of(name) is None
+    return rule.finding(
+        module.span(call),
+        _said(module, name, leaving_out, ignoring),
+        withheld="amplint can't tell whether AMP is wanted",
+        severity=Severity.NOTE if is_left else None,
+        confidence=Confidence.SUSPICION if is_left else Confidence.LIKELY if outside else None,
+    )
 
 
 def _next_to_accelerator(module: Module, call: ir.Call, name: ir.Name, backward: ir.Call) -> Finding:

@@ -240,11 +240,8 @@ def _fix(
         return None, "a call is part of a larger statement; move `zero_grad()` by hand"
     if not isinstance(clear, ir.Call) or not isinstance(clear.func, ir.Attribute):
         return None, "the gradients are cleared without `zero_grad()`; move that code after the step by hand"
-    place: ir.Statement = at
-    for call in updates:
-        update = own_statement(call)
-        if update is not None and update.block is at.block and update.id > place.id:
-            place = update
+    behind_it = (own_statement(each) for each in updates if each.id > step.id)
+    place = max((at, *(each for each in behind_it if each and each.block is at.block)), key=lambda each: each.id)
     gone = removed(module, statement)
     behind = None if cleared else line_behind(module, place, text_with_comment(module, statement))
     if gone is None or (behind is None and not cleared):

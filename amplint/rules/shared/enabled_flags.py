@@ -68,17 +68,21 @@ def handed_on(module: Module, scaler: ir.Value) -> ir.Call | None:
     """The call that makes the one scaler of the file, in a function that returns it under the name of a parameter which
     no call in sight gives: another file hands it on.
     """
-    function = ir.function_of(scaler)
+    function, name = ir.function_of(scaler), ir.last_name(scaler)
     if function is None or parameter_read(module, scaler) is None or callers(module, function):
         return None
-    made = [each for each in module.own.near(*module.words(*SCALERS)).calls if module.names.of(each.func) & SCALERS]
-    name, home = ir.last_name(scaler), ir.function_of(made[0]) if len(made) == 1 else None
-    kept = made[0].parent if home is not None else None
-    if home is None or home is function or not isinstance(kept, ir.Assign):
-        return None
+    made = [each for each in module.calls_of(*SCALERS) if module.is_own(each)]
+    home = ir.function_of(made[0]) if len(made) == 1 else None
+    return made[0] if home is not None and home is not function and _is_returned(made[0], home, name) else None
+
+
+def _is_returned(made: ir.Call, home: ir.Function, name: str) -> bool:
+    """Whether a function assigns what a call makes to a variable of a name, and returns that, also with others."""
+    kept = made.parent
+    if not isinstance(kept, ir.Assign) or not any(ir.is_variable(each, name) for each in kept.targets):
+        return False
     given = (part for each in returned(home) if each.value is not None for part in ir.walk_values(each.value))
-    is_kept = any(ir.is_variable(each, name) for each in kept.targets)
-    return made[0] if is_kept and any(ir.is_variable(each, name) for each in given) else None
+    return any(ir.is_variable(each, name) for each in given)
 
 
 def scaled_by(module: Module, made: ir.Call) -> list[Trained]:

@@ -28,6 +28,7 @@ SYNCS = "sync_gradients"
 IF_SCALED = f'if accelerate is configured for "{SCALES}", '  # of a finding where the precision is chosen elsewhere
 _KINDS = {"optimizer_step": "step", "zero_grad": "clear"}
 _CLIPS = ("torch", "clip")
+_IDLE = (*_CLIPS, "clear")  # what uses and makes no gradients
 
 
 class Met(NamedTuple):
@@ -133,28 +134,32 @@ class Step:
 
         The gradients are cleared between that step and the next backward; None where this is not so, or not in sight.
         """
-        before = next(
-            (each for each in reversed(self._before(clip)) if each.kind not in (*_CLIPS, "clear")),
-            None,
-        )
-        if before is None or before.kind != "step" or tests_of(before, clip) or reads_scale(self._module, clip.call):
+        before = next((each for each in reversed(self._before(clip)) if each.kind not in _IDLE), None)
+        if before is None or before.kind != "step" or tests_of(before, clip):
             return None
-        loop = loop_round(clip, before)
         turn = self._turn(clip, before)
-        behind = turn[turn.index(clip) + 1 :]
-        # Round the loop from the step on: the clip comes before any backward.
-        after = [*turn[turn.index(before) + 1 :], *(turn[: turn.index(before)] if loop is not None else ())]
-        if any(each.kind not in (*_CLIPS, "clear") for each in behind):
+        if reads_scale(self._module, clip.call) or not self._is_last(clip, turn):
             return None
-        if any(each.kind == "other" and not self._is_harmless(each) for each in turn):
-            return None
-        kinds = [each.kind for each in after]
-        first = kinds.index("backward") if "backward" in kinds else len(after)
-        cleared = {self._key(each) for each in after[:first] if each.kind == "clear" and not tests_of(each, before)}
-        in_time = any(each.kind in _CLIPS for each in after[first:])
+        place = turn.index(before)
+        # Once round, from the step on: the clip comes before any backward.
+        after = [*turn[place + 1 :], *(turn[:place] if loop_round(clip, before) is not None else ())]
+        backward = next((at for at, each in enumerate(after) if each.kind == "backward"), len(after))
+        if any(each.kind in _CLIPS for each in after[backward:]):
+            return None  # clips in time, too
+        clears = [each for each in after[:backward] if each.kind == "clear" and not tests_of(each, before)]
+        return before if self._are_its(clears, turn, clip) else None
+
+    def _are_its(self, clears: list[Met], turn: list[Met], clip: Met) -> bool:
+        """Whether what is cleared is of the one optimizer that a turn steps, or of the model that is clipped."""
+        cleared = {self._key(each) for each in clears}
         stepped = {self._key(each) for each in turn if each.kind == "step"}
-        is_its = len(stepped) == 1 and None not in stepped and cleared & (stepped | self._roots(clip))
-        return before if is_its and not in_time and "backward" in [each.kind for each in turn] else None
+        return len(stepped) == 1 and None not in stepped and bool(cleared & (stepped | self._roots(clip)))
+
+    def _is_last(self, clip: Met, turn: list[Met]) -> bool:
+        """Whether nothing behind a clip uses or makes gradients, in a turn that runs backward and is all in sight."""
+        behind = any(each.kind not in _IDLE for each in turn[turn.index(clip) + 1 :])
+        unseen = any(each.kind == "other" and not self._is_harmless(each) for each in turn)
+        return not behind and not unseen and any(each.kind == "backward" for each in turn)
 
     def _before(self, clip: Met) -> list[Met]:
         return [each for each in self.met[: self.met.index(clip)] if not exclusive(*common(each, clip))]

@@ -52,14 +52,12 @@ def announced(module: Module) -> Iterator[Announced]:
     if "backward" not in code or _WORKS.search(code):
         return
     for statement in module.own.near(_SETTINGS).statements:
-        target = statement.targets[0] if isinstance(statement, ir.Assign) and len(statement.targets) == 1 else None
-        key = _key(statement.value) if isinstance(statement, ir.Assign) and statement.value is not None else None
-        if key is None or not isinstance(target, (ir.Name, ir.Attribute)) or not names_switch(key):
+        if not isinstance(statement, ir.Assign) or len(statement.targets) != 1 or statement.value is None:
             continue
-        name = ir.last_name(target)
-        if names_switch(name) and _is_only_said(module, name, key) and _is_read_nowhere_else(module, statement, name):
-            assert isinstance(statement, ir.Assign)
-            assert statement.value is not None
+        key, name = _key(statement.value) or "", ir.last_name(statement.targets[0])
+        if not names_switch(key) or not names_switch(name):
+            continue
+        if _is_only_said(module, name, key) and _is_read_nowhere_else(module, statement, name):
             yield Announced(name, statement.value)
 
 
@@ -151,16 +149,21 @@ def _section(module: Module, call: ir.Call, key: str) -> tuple[str, ir.Value, ir
             continue
         up = each.parent
         given = next((value for name, value in up.items if name is each), None) if isinstance(up, ir.Mapping) else None
-        if isinstance(up, ir.Mapping) and given is not None:
-            place = _place(up)
-            if place is None and not isinstance(given, ir.Constant):
-                continue  # what the program found, in a checkpoint or a log
-            if place is None:
-                return None
+        place = _place(up) if isinstance(up, ir.Mapping) and given is not None else None
+        if place is not None:
             found.append((place[0], each, place[1]))
-        elif not (isinstance(up, ir.Subscript) and _is_target(up) and _key(up.base) is not None):
-            return None  # it is read, or set as a whole
+        elif not _is_no_read(up, given):
+            return None
     return found[0] if found and len({each[0] for each in found}) == 1 else None
+
+
+def _is_no_read(up: ir.Node | None, given: ir.Value | None) -> bool:
+    """Whether a key that is in no section is neither read nor set as a whole: the program says what it has found, in a
+    checkpoint or a log, or sets it in a section.
+    """
+    if given is not None:
+        return not isinstance(given, ir.Constant)
+    return isinstance(up, ir.Subscript) and _is_target(up) and _key(up.base) is not None
 
 
 def _place(mapping: ir.Mapping) -> tuple[str, ir.Mapping] | None:
