@@ -231,6 +231,12 @@ def _cleared_after(flow: Flow, step: Step, clear: Event) -> bool:
     )
 
 
+def _last_of(step: ir.Statement, updates: Sequence[ir.Value]) -> ir.Statement:
+    """The last update behind a step in its suite; without any the step."""
+    behind = (own_statement(each) for each in updates if each.id > step.id)
+    return max((step, *(each for each in behind if each and each.block is step.block)), key=lambda each: each.id)
+
+
 def _fix(
     module: Module, updates: Sequence[ir.Value], step: ir.Value, clear: ir.Value, cleared: bool
 ) -> tuple[Fix | None, str | None]:
@@ -240,8 +246,7 @@ def _fix(
         return None, "a call is part of a larger statement; move `zero_grad()` by hand"
     if not isinstance(clear, ir.Call) or not isinstance(clear.func, ir.Attribute):
         return None, "the gradients are cleared without `zero_grad()`; move that code after the step by hand"
-    behind_it = (own_statement(each) for each in updates if each.id > step.id)
-    place = max((at, *(each for each in behind_it if each and each.block is at.block)), key=lambda each: each.id)
+    place = _last_of(at, updates)
     gone = removed(module, statement)
     behind = None if cleared else line_behind(module, place, text_with_comment(module, statement))
     if gone is None or (behind is None and not cleared):

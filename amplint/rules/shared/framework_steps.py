@@ -138,12 +138,13 @@ class Step:
         if before is None or before.kind != "step" or tests_of(before, clip):
             return None
         turn = self._turn(clip, before)
-        if reads_scale(self._module, clip.call) or not self._is_last(clip, turn):
+        if not self._is_last(clip, turn):
             return None
         place = turn.index(before)
         # Once round, from the step on: the clip comes before any backward.
-        after = [*turn[place + 1 :], *(turn[:place] if loop_round(clip, before) is not None else ())]
-        backward = next((at for at, each in enumerate(after) if each.kind == "backward"), len(after))
+        after = turn[place + 1 :]
+        after += turn[:place] if loop_round(clip, before) is not None else []
+        backward = [*(each.kind for each in after), "backward"].index("backward")
         if any(each.kind in _CLIPS for each in after[backward:]):
             return None  # clips in time, too
         clears = [each for each in after[:backward] if each.kind == "clear" and not tests_of(each, before)]
@@ -156,10 +157,13 @@ class Step:
         return len(stepped) == 1 and None not in stepped and bool(cleared & (stepped | self._roots(clip)))
 
     def _is_last(self, clip: Met, turn: list[Met]) -> bool:
-        """Whether nothing behind a clip uses or makes gradients, in a turn that runs backward and is all in sight."""
+        """Whether nothing behind a clip uses or makes gradients, in a turn that runs backward and is all in sight,
+        and the scale is not read.
+        """
         behind = any(each.kind not in _IDLE for each in turn[turn.index(clip) + 1 :])
         unseen = any(each.kind == "other" and not self._is_harmless(each) for each in turn)
-        return not behind and not unseen and any(each.kind == "backward" for each in turn)
+        asks = reads_scale(self._module, clip.call)
+        return not behind and not unseen and not asks and any(each.kind == "backward" for each in turn)
 
     def _before(self, clip: Met) -> list[Met]:
         return [each for each in self.met[: self.met.index(clip)] if not exclusive(*common(each, clip))]
