@@ -117,3 +117,8 @@ def test_looked_for_beside_its_section(tmp_path: Path, set_: str) -> None:
 )
 def test_where_it_is(tmp_path: Path, read: str, top: str, set_: str) -> None:
     assert beside(tmp_path, read, top, set_) == []
+
+
+def test_what_a_program_writes_down_is_no_configuration(tmp_path: Path) -> None:
+    text = BESIDE.replace("READ", 'config.get("use_amp", True)').replace("SET", "pass").replace("    TOP\n", "")
+    assert codes(tmp_path, text.replace('"use_amp": True', '"use_amp": torch.cuda.is_available()')) == []

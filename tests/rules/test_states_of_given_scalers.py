@@ -41,7 +41,7 @@ def found(
 def test_a_disabled_scaler_has_saved_nothing(saved: str, test: str) -> None:
     (finding,) = found(saved=saved, test=test)
     assert finding.confidence is Confidence.LIKELY
-    assert finding.message.startswith("if `options.half` is false, an empty state is saved on line 9")
+    assert finding.message.startswith("if `options.half` is false, line 9 saves an empty state")
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def _section(module: Module, call: ir.Call, key: str) -> tuple[str, ir.Value, ir
             continue
         up = each.parent
         given = next((value for name, value in up.items if name is each), None) if isinstance(up, ir.Mapping) else None
-        place = _place(up) if isinstance(up, ir.Mapping) and given is not None else None
+        place = _place(up) if isinstance(up, ir.Mapping) and isinstance(given, ir.Constant) else None
         if place is not None:
             found.append((place[0], each, place[1]))
         elif not _is_no_read(up, given):
