@@ -6,9 +6,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint.verify.interpreter.assumptions import Choices, explore
-from amplint.verify.steps.judge import RIGHT, WRONG
-from amplint.verify.steps.verdict import MISBEHAVES, decide
+import amplint
+from amplint.verify.interpreter.assumptions import MOST_ASSUMED, MOST_COMBINED, Choices, Untried, explore
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
+from amplint.verify.steps.output import as_json
+from amplint.verify.steps.verdict import CLEAN, MISBEHAVES, NOT_CHECKABLE, decide, with_out_of_sight
 from tests.interpreting import Ran, interpret
 
 HEAD = """
@@ -419,6 +421,145 @@ def test_each_assumption_is_tried_by_itself_and_with_each_condition() -> None:
         choices.met("both", holds=False)
         paths.append(choices.path())
 
-    assert len(list(explore(run, list))) == 6
+    assert len(list(explore(run, list))) == 7
     assert paths[2:4] == [{"a": True, "x starts at": 5}, {"a": True, "y starts at": 7}]
-    assert paths[4:] == [{"a": False, "x starts at": 5}, {"a": False, "y starts at": 7}]
+    assert paths[4:6] == [{"a": False, "x starts at": 5}, {"a": False, "y starts at": 7}]
+    assert paths[6] == {"a": True, "x starts at": 5, "y starts at": 7}
+
+
+def many(count: int, alone: bool = False) -> tuple[list[dict[str, object]], Untried]:
+    """What is run, and what is not, of tests that each hang on an assumption of their own."""
+    paths: list[dict[str, object]] = []
+
+    def run(choices: Choices) -> None:
+        for at in range(count):
+            question = f"test {at}"
+            choices.met(question, holds=choices.assumes(question) is True, question=question, value=True, alone=alone)
+        paths.append(choices.path())
+
+    untried = Untried()
+    list(explore(run, list, untried=untried))
+    return paths, untried
+
+
+def test_two_assumptions_meet() -> None:
+    paths, untried = many(4)
+    pairs = [set(path) for path in paths if len(path) == 2]
+    assert len(pairs) == 6
+    assert untried == Untried()
+    paths, untried = many(4, alone=True)
+    assert len(paths) == 5
+    assert untried == Untried()
+
+
+def test_what_is_not_assumed_is_known() -> None:
+    paths, untried = many(MOST_ASSUMED + 2)
+    assert all(any({f"test {at}": True}.items() <= path.items() for path in paths) for at in range(MOST_ASSUMED))
+    assert list(untried.assumptions) == [f"test {MOST_ASSUMED}", f"test {MOST_ASSUMED + 1}"]
+    pairs = MOST_ASSUMED * (MOST_ASSUMED - 1) // 2
+    assert untried.combinations >= pairs - MOST_COMBINED
+    assert len(paths) == 1 + MOST_ASSUMED + MOST_COMBINED
+
+
+MEETING = """
+def train(model, loader, optimizer, args):
+    scaler = torch.amp.GradScaler("cuda")
+    step = 0
+    for epoch in range(100):
+        for i, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = F.cross_entropy(model(x), y)
+            scaler.scale(loss).backward()
+            done = False
+            if FIRST:
+                scaler.unscale_(optimizer)
+                done = True
+            if SECOND:
+                THEN
+            scaler.step(optimizer)
+            scaler.update()
+            step += 1
+"""
+ONE = "scaler.unscale_(optimizer)"
+ONCE = "if not done:\n                    scaler.unscale_(optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("step % 100 == 99", "epoch >= 5", "epoch starts at 5, step starts at 98"),
+        ("step >= 1000", "i == 50", "step starts at 998, i starts at 48"),
+        ("epoch > 9", "len(y) < 2", "epoch starts at 10, len(y) < 2"),
+        ("step >= args.warmup", "epoch >= 5", None),
+    ],
+)
+def test_two_counters_that_have_to_meet(first: str, second: str, said: str | None) -> None:
+    """Each alone is right: only where both hold are gradients unscaled twice."""
+    text = MEETING.replace("FIRST", first).replace("SECOND", second)
+    found = ran(text.replace("THEN", ONE))
+    assert found.judged.state == WRONG
+    assert TWICE in found.judged.faults[0].text
+    if said is not None:
+        assert set(found.judged.faults[0].path.split(", ")) == set(said.split(", "))
+    assert ran(text.replace("THEN", ONCE)).judged.state == RIGHT
+
+
+def test_a_fault_that_takes_two_assumptions_says_both() -> None:
+    found = ran(EPOCHS.replace("TEST", "epoch >= 3 and step > 100").replace("FIRST", "pass"))
+    assert found.judged.faults[0].path.startswith("epoch starts at 3, step starts at ")
+
+
+@pytest.mark.parametrize("test", ["epoch >= first", "first <= epoch", "epoch == first", "step > first"])
+def test_a_counter_comes_to_a_number_that_is_given(test: str) -> None:
+    text = EPOCHS.replace("optimizer):", "optimizer, first=1):").replace("TEST", test)
+    found = ran(text.replace("FIRST", "pass"))
+    assert found.shown == {"gradient", "update"}
+    assert ran(text.replace("FIRST", UNSCALE)).judged.state == RIGHT
+
+
+# --- what there are too many of
+
+
+def crowded(count: int, code: str) -> str:
+    """A step with so many tests of one counter, each of which decides on the scaler."""
+    tests = "".join(f"\nif i == {at}00:\n    {code}" for at in range(1, count + 1))
+    return LOOP.replace("ASKED", tests.strip().replace("\n", "\n        "))
+
+
+def counters(count: int, code: str) -> str:
+    """A step with so many counters, each of which is asked once."""
+    tests = "".join(f"\nself.n{at} += 1\nif self.n{at} == 100:\n    {code}" for at in range(count))
+    begun = "".join(f"    self.n{at} = 0\n" for at in range(count))
+    text = LOOP.replace("train(model", "train(self, model").replace("    n = 0\n", begun).replace("n = n + 1", "pass")
+    return text.replace("ASKED", tests.strip().replace("\n", "\n        "))
+
+
+def test_what_no_run_is_left_for_is_said() -> None:
+    found = ran(crowded(MOST_ASSUMED + 3, "scaler.scale(loss)")).judged
+    assert found.state == UNKNOWN
+    assert found.reason.startswith("no run is left for what happens where i starts at ")
+    assert found.reason.endswith("(nor for 2 other assumptions)")
+    assert len(found.not_tried) == 3
+
+
+def test_combinations_that_are_not_run_are_said_beside_the_verdict() -> None:
+    found = ran(counters(10, "scaler.scale(loss)")).judged
+    assert found.state == RIGHT
+    assert not found.not_tried
+    assert found.not_combined > 0
+    verdict = with_out_of_sight(decide(found, None, [], []), found)
+    assert verdict.verdict == CLEAN
+    assert f"combinations of conditions and assumptions that were not run: {found.not_combined}" in verdict.reason
+    few = ran(counters(3, "scaler.scale(loss)")).judged
+    assert few.not_combined == 0
+    assert with_out_of_sight(decide(few, None, [], []), few).reason == ""
+
+
+def test_what_was_not_tried_is_in_the_json() -> None:
+    text = HEAD + crowded(MOST_ASSUMED + 1, "scaler.scale(loss)")
+    (row,) = amplint.verify(text)
+    (shown,) = as_json([row])
+    assert shown["verdict"] == NOT_CHECKABLE
+    assert len(shown["before"]["not_tried"]) == 1
+    assert shown["before"]["not_combined"] == row.before.not_combined

@@ -83,3 +83,39 @@ def test_a_search_that_fails_is_said_at_once(monkeypatch: pytest.MonkeyPatch) ->
     (found,) = amplint.verify(BARE)
     assert (found.verdict, asked) == ("not checkable", ["steps"])
     assert found.reason == "looking for training steps failed: timed out after 60 s"
+
+
+CRITERION = """
+import torch
+
+def train(model, optimizer, loader):
+    criterion = torch.nn.BCELoss()
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            pred = torch.sigmoid(model(x))
+            loss = criterion(pred, y)
+        scaler.scale(loss).backward()
+        CLIP
+        scaler.step(optimizer)
+        scaler.update()
+"""
+CLIPS = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+
+
+def test_what_no_run_can_show_is_not_clean_with_a_fix_either() -> None:
+    (found,) = amplint.verify(CRITERION.replace("CLIP", "pass"), unsafe=True)
+    assert [(each.code, each.fixed) for each in found.findings] == [("AMP304", True)]
+    assert found.verdict == "not checkable"
+    assert "AMP304 is reported, and the run can't show it, nor what its fix does" in found.reason
+    right = CRITERION.replace("BCELoss", "BCEWithLogitsLoss").replace("torch.sigmoid(model(x))", "model(x)")
+    (found,) = amplint.verify(right.replace("CLIP", "pass"), unsafe=True)
+    assert found.verdict == "clean"
+
+
+def test_a_step_that_is_confirmed_may_have_had_it() -> None:
+    """It was wrong before the fixes, as the run shows, and nothing is reported after them."""
+    (found,) = amplint.verify(CRITERION.replace("CLIP", CLIPS), unsafe=True)
+    assert {each.code for each in found.findings} == {"AMP304", "AMP401"}
+    assert found.verdict == "confirmed"

@@ -145,6 +145,41 @@ CALL
     assert not is_remade(text.replace("CALL", "epoch(net(), sgd(), batches())"))
 
 
+EPOCH = f"""
+def train_one_epoch(loader, model, optimizer):
+{MADE}
+    for x in loader:
+        {USE.strip().replace(chr(10), chr(10) + "    ")}
+
+CALLS
+"""
+REPEATS = "def main(loader):\n    model, optimizer = net(), sgd()\n    for epoch in range(9):\n        "
+FRESH = "def main(loader):\n    for fold in range(9):\n        model = net()\n        optimizer = sgd(model)\n        "
+CALL = "train_one_epoch(loader, model, optimizer)"
+
+
+def test_one_that_each_epoch_makes_by_a_call() -> None:
+    assert is_remade(EPOCH.replace("CALLS", REPEATS + CALL))
+    assert not is_remade(EPOCH.replace("CALLS", FRESH + CALL))
+    assert not is_remade(EPOCH.replace("CALLS", "def main(loader):\n    model, optimizer = net(), sgd()\n    " + CALL))
+    given = EPOCH.replace(MADE, "    pass").replace("optimizer):", "optimizer, scaler):")
+    calls = REPEATS.replace("\n    for", f"\n{MADE}\n    for") + CALL.replace("optimizer)", "optimizer, scaler)")
+    assert not is_remade(given.replace("CALLS", calls))
+
+
+@pytest.mark.parametrize(("before", "inside", "remade"), [("HERE", "pass", False), ("pass", "HERE", True)])
+def test_one_that_a_loop_over_epochs_makes(before: str, inside: str, remade: bool) -> None:
+    text = f"""
+def fit(model, optimizer, loader, epochs):
+    BEFORE
+    for epoch in range(epochs):
+        INSIDE
+        for x in loader:
+            {USE.strip().replace(chr(10), chr(10) + "        ")}
+"""
+    assert is_remade(text.replace("BEFORE", before).replace("INSIDE", inside).replace("HERE", MADE.strip())) is remade
+
+
 def test_one_that_is_switched_off_has_no_scale() -> None:
     assert not is_remade(STEP.replace('GradScaler("cuda")', 'GradScaler("cuda", enabled=False)'))
 

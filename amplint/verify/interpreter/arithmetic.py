@@ -314,6 +314,15 @@ class Arithmetic:
                 return int(value)
             return self._facts.number(value, matters=matters)
 
+        if len(known) == 1 and isinstance(known[0], Count):
+            count, bound = known[0], right if known[0] is left else left
+            compare = COMPARES[op if known[0] is left else SWAPPED[op]]
+
+            def reached(matters: bool) -> bool:
+                most = number(bound, matters)
+                return self._facts.counted(text, count, lambda at: bool(compare(at, most)), (most,), matters=matters)
+
+            return Unknown(text, test=reached, counts=_counts)
         return Unknown(
             text, test=lambda matters: bool(COMPARE[op](number(left, matters), number(right, matters))), counts=_counts
         )

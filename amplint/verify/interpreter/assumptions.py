@@ -10,7 +10,7 @@ from itertools import combinations, product
 from typing import Any, NamedTuple
 
 from amplint.model.syntax.operators import COMPARES, ORDERS
-from amplint.verify.interpreter.sayings import Saying
+from amplint.verify.interpreter.sayings import Saying, said
 from amplint.verify.interpreter.standins import MISSING, Count, Unknown
 
 # All combinations of so many conditions are run; of more, each pair.
@@ -18,17 +18,32 @@ FEW = 4
 # Runs that a step is given at most, and with events that none of them has reached so many more.
 MOST, MORE = 24, 12
 
-# Runs that assumptions are given at most.
-MOST_ASSUMED = 24
+# Runs that are given at most to assumptions that no run has made, and to assumptions with conditions or each other.
+MOST_ASSUMED, MOST_COMBINED = 48, 24
 
 Options = tuple[Any, ...]
 
 
-class _Offer(NamedTuple):
+class Offer(NamedTuple):
     """What a run could have assumed, so that a test comes out otherwise."""
 
     question: str
     value: Any
+    test: str = ""  # "": what is asked only because a run assumes something
+    alone: bool = False  # it isn't assumed together with something else
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The answer that a run has to have."""
+        return {self.question: self.value}
+
+
+@dataclass
+class Untried:
+    """What no run of a step has had, as there are only so many: filled in by `explore`."""
+
+    assumptions: dict[str, None] = field(default_factory=dict)  # in words; a test comes out in one way without them
+    combinations: int = 0  # of conditions and assumptions
 
 
 _Pair = tuple[tuple[str, Any], tuple[str, Any]]  # two questions with their answers
@@ -45,8 +60,8 @@ class Choices:
     asked: dict[str, Options] = field(default_factory=dict)  # all of them
     sayings: dict[str, Saying] = field(default_factory=dict)  # of questions that aren't said as they are
     assumed: dict[str, Any] = field(default_factory=dict)  # what no run takes for granted that isn't asked to
-    _outcomes: dict[str, set[bool]] = field(default_factory=dict)  # of tests that hang on what can be assumed
-    _offers: dict[str, _Offer] = field(default_factory=dict)  # by these tests
+    outcomes: dict[str, set[bool]] = field(default_factory=dict)  # of tests that hang on what can be assumed
+    _offers: dict[str, Offer] = field(default_factory=dict)  # by these tests
 
     def ask(self, question: str, options: Options, *, matters: bool) -> Any:
         """The answer of this run."""
@@ -64,17 +79,17 @@ class Choices:
             self.assumed[question] = self.answers[question] = found
         return found
 
-    def met(self, test: str, *, holds: bool, question: str = "", value: Any = None) -> None:
+    def met(self, test: str, *, holds: bool, question: str = "", value: Any = None, alone: bool = False) -> None:
         """A test came out so; with a `value` assumed for the question it would not, if something hangs on that."""
-        self._outcomes.setdefault(test, set()).add(holds)
+        self.outcomes.setdefault(test, set()).add(holds)
         if question:
-            self._offers.setdefault(test, _Offer(question, value))
+            self._offers.setdefault(test, Offer(question, value, test, alone))
 
-    def offers(self) -> list[tuple[str, Any]]:
+    def offers(self) -> list[Offer]:
         """The assumptions under which a test comes out otherwise than in all of this run, and that it doesn't make."""
-        found = (offer for test, offer in self._offers.items() if len(self._outcomes[test]) == 1)
+        found = (offer for test, offer in self._offers.items() if len(self.outcomes[test]) == 1)
         new = (each for each in found if self.assumed.get(each.question) != each.value)
-        return list(dict.fromkeys((each.question, each.value) for each in new))
+        return [*{(each.question, each.value): each for each in new}.values()]
 
     def path(self) -> dict[str, Any]:
         """The answers that say which run this is."""
@@ -91,8 +106,8 @@ class Choices:
         self.asked |= other.asked
         self.sayings |= other.sayings
         self.assumed |= other.assumed
-        for test, outcomes in other._outcomes.items():
-            self._outcomes.setdefault(test, set()).update(outcomes)
+        for test, outcomes in other.outcomes.items():
+            self.outcomes.setdefault(test, set()).update(outcomes)
         self._offers = {**other._offers, **self._offers}
 
 
@@ -100,13 +115,16 @@ def explore(
     run: Callable[[Choices], None],
     missing: Callable[[], Sequence[str]],
     asked_for: Sequence[dict[str, Any]] = (),
+    untried: Untried | None = None,
 ) -> Iterator[Choices]:
     """Run with all combinations of answers, found out on the way, and those `asked_for`; yields each run's choices.
 
     Of many questions each pair of answers is tried, and while events are `missing` (what each hangs on), runs with one
-    more answer changed. Then what no run does by itself is assumed, one thing at a time. In the end those answers are
-    changed too of which the text doesn't say that an event hangs on them.
+    more answer changed. Then what no run does by itself is assumed, by itself and each two together. In the end those
+    answers are changed too of which the text doesn't say that an event hangs on them. What there are too many of is put
+    into `untried`.
     """
+    untried = untried if untried is not None else Untried()
     known: dict[str, Options] = {}
     done: list[dict[str, Any]] = []
     tried: list[dict[str, Any]] = []
@@ -123,9 +141,14 @@ def explore(
         wanted = _next(known, done, tried)
         if wanted is None and len(known) > FEW and missing():
             wanted = _neighbour(known, done)
-    for choices in _assume(run, runs):
-        yield choices
-        runs.append(choices)
+    if wanted is not None:
+        untried.combinations += _missing_combinations(known, done, tried)
+    assuming = _Assuming(runs)
+    while (more := assuming.next()) is not None:
+        run(more)
+        yield more
+        assuming.take_in(more)
+    assuming.tell(untried)
     for answers in asked_for:
         if not any(answers.items() <= each.answers.items() for each in runs):
             choices = Choices(answers)
@@ -135,33 +158,125 @@ def explore(
     yield from _vary(run, missing, runs)
 
 
-def _assume(run: Callable[[Choices], None], runs: Sequence[Choices]) -> Iterator[Choices]:
-    """Repeat runs with what each could have assumed: first each assumption once, then in all of them.
+_Answer = tuple[str, str]  # a question, and its answer as it is written
 
-    What a run is asked only because it assumes something is answered in all ways, one answer at a time.
+
+class _Try(NamedTuple):
+    """A run that may be made: another one once more, with something assumed."""
+
+    base: Choices
+    offer: Offer
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """The answers that the run is to have."""
+        return {**self.base.path(), **self.offer.changed}
+
+    @property
+    def pairs(self) -> set[frozenset[_Answer]]:
+        """What is assumed with each answer that the other run had."""
+        new = _answer(self.offer.question, self.offer.value)
+        return {frozenset((each, new)) for each in _answers(self.base.path()) if each[0] != self.offer.question}
+
+
+def _answer(question: str, value: Any) -> _Answer:
+    return question, repr(value)
+
+
+def _answers(path: dict[str, Any]) -> list[_Answer]:
+    return [_answer(question, value) for question, value in path.items()]
+
+
+class _Assuming:
+    """Repeats `runs` with what each could have assumed, and adds the new ones to them.
+
+    First is what makes a test come out as in no run yet, then what is asked only under an assumption, answered in all
+    ways. Then come assumptions with each answer of the conditions, and with each other, where both are free to meet.
     """
-    left = [(base, {question: value}) for base in runs for question, value in base.offers()]
-    once: list[tuple[Choices, dict[str, Any]]] = []
-    for each in left:
-        if not any(each[1] == changed for _, changed in once):
-            once.append(each)
-    todo = [*once, *(each for each in left if each not in once)]
-    known = {question for each in runs for question in each.open}
-    offered = [changed for _, changed in once]
-    done: list[dict[str, Any]] = []
-    for base, changed in todo:  # grows
-        wanted = {**base.path(), **changed}
-        if len(done) >= MOST_ASSUMED or wanted in done:
-            continue
-        done.append(wanted)
-        choices = Choices(wanted, base.varied)
-        run(choices)
-        yield choices
-        new = {question: options for question, options in choices.open.items() if question not in known}
-        others = [{question: each} for question, options in new.items() for each in options]
-        others = [each for each in others if not each.items() <= choices.answers.items()]
-        others += [{question: value} for question, value in choices.offers() if {question: value} not in offered]
-        todo += [(choices, each) for each in others]
+
+    def __init__(self, runs: list[Choices]) -> None:
+        self._runs = runs
+        self._todo: list[_Try] = []
+        self._done: list[dict[str, Any]] = []
+        self._known = {question for each in runs for question in each.open}
+        self._had: set[_Answer] = set()
+        self._pairs: set[frozenset[_Answer]] = set()  # that runs have had
+        self._asked: set[frozenset[_Answer]] = set()  # of two assumptions
+        self._outcomes: dict[str, set[bool]] = {}
+        self._at: _Try | None = None  # the run that is made
+        self._first, self._more = MOST_ASSUMED, MOST_COMBINED  # what is left
+        for each in runs:
+            self._learn(each)
+        self._todo = [_Try(each, offer) for each in runs for offer in each.offers()]
+
+    def next(self) -> Choices | None:
+        """The next run's choices; None: there is none."""
+        self._todo = [each for each in self._todo if each.wanted not in self._done]
+        self._at = min(
+            (each for each in self._todo if (self._first if self._is_first(each) else self._more) > 0),
+            key=self._rank,
+            default=None,
+        )
+        if self._at is None:
+            return None
+        if self._is_first(self._at):
+            self._first -= 1
+        else:
+            self._more -= 1
+        self._done.append(self._at.wanted)
+        return Choices(self._at.wanted, self._at.base.varied)
+
+    def take_in(self, choices: Choices) -> None:
+        """Take what a run has come to, and what else could be assumed in it."""
+        assert self._at is not None
+        self._runs.append(choices)
+        offered = {_answer(each.offer.question, each.offer.value) for each in self._todo}
+        new = {question: options for question, options in choices.open.items() if question not in self._known}
+        others = [Offer(question, each) for question, options in new.items() for each in options]
+        self._learn(choices)
+        self._todo += [_Try(choices, each) for each in others if not each.changed.items() <= choices.answers.items()]
+        for offer in choices.offers():
+            answer = _answer(offer.question, offer.value)
+            if (answer not in offered and answer not in self._had) or self._meets(self._at.offer, offer):
+                self._todo.append(_Try(choices, offer))
+
+    def _meets(self, one: Offer, other: Offer) -> bool:
+        """Whether two assumptions may be made together, and have not been asked to be."""
+        if one.alone or other.alone or one.question == other.question:
+            return False
+        pair = frozenset((_answer(one.question, one.value), _answer(other.question, other.value)))
+        is_new = pair not in self._asked
+        self._asked.add(pair)
+        return is_new
+
+    def tell(self, untried: Untried) -> None:
+        """Say what is left: of what no run has had each, else how many pairs."""
+        left = [each for each in self._todo if each.wanted not in self._done]
+        words = [each for each in left if self._is_first(each)]
+        for each in words:
+            untried.assumptions[said(each.offer.changed, each.base.sayings)] = None
+        pairs = {pair for each in left if each not in words for pair in each.pairs}
+        untried.combinations += len(pairs - self._pairs)
+
+    def _learn(self, choices: Choices) -> None:
+        answers = _answers(choices.path())
+        self._had.update(answers)
+        self._pairs.update(map(frozenset, combinations(answers, 2)))
+        for test, outcomes in choices.outcomes.items():
+            self._outcomes.setdefault(test, set()).update(outcomes)
+
+    def _is_first(self, each: _Try) -> bool:
+        """Whether a run would be the first one with an answer that a test or a condition has nowhere yet."""
+        settled = len(self._outcomes.get(each.offer.test, ())) > 1
+        return not settled and _answer(each.offer.question, each.offer.value) not in self._had
+
+    def _rank(self, each: _Try) -> int:
+        """How soon a run is made: the lower, the sooner."""
+        if self._is_first(each):
+            return 0
+        if _answer(each.offer.question, each.offer.value) not in self._had:
+            return 1
+        return 3 if each.pairs <= self._pairs else 2
 
 
 def _vary(
@@ -223,6 +338,14 @@ def _combination(known: dict[str, Options], done: list[dict[str, Any]]) -> dict[
         if not any(each.items() <= wanted.items() for each in done):
             return wanted
     return None
+
+
+def _missing_combinations(known: dict[str, Options], done: list[dict[str, Any]], tried: list[dict[str, Any]]) -> int:
+    """How many combinations of answers no run has had that should have been run."""
+    if len(known) > FEW:
+        return len(_missing_pairs(known, tried))
+    wanted = (dict(zip(known, values, strict=True)) for values in product(*known.values()))
+    return sum(not any(each.items() <= one.items() for each in done) for one in wanted)
 
 
 def _missing_pairs(known: dict[str, Options], tried: list[dict[str, Any]]) -> list[_Pair]:
@@ -456,7 +579,7 @@ class Facts:
     def fails(self, text: str) -> bool:
         """Whether a call raises in this iteration, as it may for want of memory: in the second one that comes to it."""
         question = f"{text} runs out of memory"
-        self.choices.met(question, holds=False, question=question, value=True)
+        self.choices.met(question, holds=False, question=question, value=True, alone=True)
         known = self._otherwise.setdefault(question, {})
         failing = known.setdefault(self.iteration(), len(known) == 1)
         return bool(self.choices.assumes(question)) and failing
@@ -464,7 +587,7 @@ class Facts:
     def has_cuda(self, *, matters: bool) -> bool:
         """Whether there is the CUDA of the bench."""
         self.choices.sayings.setdefault(CUDA, Saying("CUDA is available", "CUDA is not available"))
-        self.choices.met(CUDA, holds=True, question=CUDA if matters else "", value=False)
+        self.choices.met(CUDA, holds=True, question=CUDA if matters else "", value=False, alone=True)
         return self.choices.assumes(CUDA) is None
 
     def is_without_cuda(self) -> bool:

@@ -79,6 +79,7 @@ _SHORT = 15  # statements of a function that is run though nothing in it matters
 class ProgramCalls:
     """Calls what the program defines: runs it, where that matters to AMP or is short."""
 
+    _state: RunState
     _evaluator: Evaluator
     _functions: Functions
     _generators: Generators
@@ -101,10 +102,14 @@ class ProgramCalls:
             try:
                 return self._functions.apply(called, args, kwargs, site)
             except Raised as raised:  # as it hangs on what is out of sight, or is for subclasses to define
-                if raised.error is not None:
+                if raised.error is not None or self._is_caught(raised):
                     raise
         inputs = [called.own, *args, *kwargs.values()]
         return self._unseen.value(site, inputs, text_of(called.own), trains=matters, runs=called)
+
+    def _is_caught(self, raised: Raised) -> bool:
+        """Whether the program catches what it raises itself, and goes on: not what subclasses are to define."""
+        return "NotImplementedError" not in raised.kinds and any(catches(raised) for catches in self._state.tries)
 
     def construct(self, cls: ClassValue, args: list[Any], kwargs: dict[str, Any], site: Site) -> Instance:
         """The instance that a call of a class of the program makes."""

@@ -10,17 +10,21 @@ from typing import Any, TypeVar, get_type_hints
 import torch
 
 from amplint.model.syntax import ir
+from amplint.verify.fixtures.proof import said
 from amplint.verify.interpreter.assumptions import Choices, Facts
 from amplint.verify.interpreter.calls import Calls
 from amplint.verify.interpreter.evaluate import ByKind, Evaluator
 from amplint.verify.interpreter.expressions import Expressions
+from amplint.verify.interpreter.failures import no_memory
 from amplint.verify.interpreter.functions import Functions, Generators
+from amplint.verify.interpreter.handlers import caught_by_callers
 from amplint.verify.interpreter.lazy_frames import LazyFrames
 from amplint.verify.interpreter.run_state import RunRecord, RunState
 from amplint.verify.interpreter.standins import Closure, DeviceName, Frame, Raised, Unknown
 from amplint.verify.interpreter.statements import Statements
 from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.program import Code, Step
+from amplint.verify.program.scalers_again import makes_in_calls
 
 T = TypeVar("T")
 
@@ -96,6 +100,9 @@ class Interpreter:
         outer, own = self._frames.around(function)
         closure = Closure(function, outer, own, bound=own is not None)
         known = self._frames.given_by_callers(function, bound=own is not None)
+        is_caught = caught_by_callers(self._code, function) if not self._step.has_loop else lambda _: False
+        self._state.tries.append(is_caught)
+        self._state.catching += is_caught(no_memory(""))
         given: dict[str, Any] = {}
         for at in self._calls_of(function):
             self.record.busy, self._state.tick, self.record.scalers.call = False, at, at
@@ -104,16 +111,26 @@ class Interpreter:
             lasting = {name: value for name, value in given.items() if self._step.has_loop or _has_tool(value)}
             given = self._unknown_arguments(function, bound=own is not None)
             given |= {name: known[name] for name in given if name in known} | lasting
-            self._functions.apply(closure, [], given)
+            try:
+                self._functions.apply(closure, [], given)
+            except Raised as raised:
+                if not is_caught(raised):
+                    raise
+                if raised.error is not None:
+                    self.record.caught.append(f"{raised.where}: {said(raised.error)}")
             self.stage.clear_used()
 
     def _calls_of(self, function: ir.Function) -> Iterator[int]:
-        """The calls of the step, from 0: of one that has a loop only one, or two where it leaves a step unfinished."""
+        """The calls of the step, from 0: of one that has a loop only one.
+
+        Two are made where it leaves a step unfinished, or makes a scaler in each.
+        """
         if not self._step.has_loop:
             yield from range(self._state.iterations)
             return
         yield 0
-        if self.record.leaves_steps(set()) and self._code.callers.may_repeat(function):
+        unfinished = self.record.leaves_steps(set()) and self._code.callers.may_repeat(function)
+        if unfinished or makes_in_calls(self._code, function):
             yield 1
 
     def _unknown_arguments(self, function: ir.Function, *, bound: bool) -> dict[str, Any]:

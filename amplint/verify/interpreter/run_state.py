@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,6 +153,8 @@ class RunState:
     is_called_again: bool = False  # the step has no loop: its calls are the iterations
     tick: int = 0  # the iteration of the step, from 0
     catching: int = 0  # suites around whose exceptions of torch's are caught, and after which training goes on
+    # For each suite that is run of a `try`, the innermost last: whether it catches an exception, and training goes on.
+    tries: list[Callable[[Raised], bool]] = field(default_factory=list)
     begun: set[str] = field(default_factory=set)  # variables that have begun to count
     budget: int = BUDGET  # what is left of it
     running: list[Frame] = field(default_factory=list)  # of the functions that have been called, the innermost last

@@ -413,11 +413,21 @@ class Site(NamedTuple):
 class Raised(Exception):
     """The program raises, or one of torch's own objects does: then `error` is what it raised.
 
-    `of_amp`: a region or a scaler did when it was made or entered, which happens with AMP switched off as well.
+    `of_amp`: a region or a scaler did when it was made or entered, which happens with AMP switched off as well. `kinds`
+    are the names of the class of what the program raises itself, and of those that it inherits.
     """
 
-    def __init__(self, text: str, where: str, error: Exception | None = None, *, of_amp: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        where: str,
+        error: Exception | None = None,
+        *,
+        of_amp: bool = False,
+        kinds: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(text)
+        self.kinds = kinds
         self.where = where
         self.error = error
         self.of_amp = of_amp

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from amplint.verify.interpreter.assignments import INNER, Assignments, LoopItems
 from amplint.verify.interpreter.evaluate import Evaluator, Truth
 from amplint.verify.interpreter.failures import no_memory
 from amplint.verify.interpreter.functions import Functions, Generators, entered
+from amplint.verify.interpreter.handlers import caught_as, goes_on_where, handles, is_of_types, kinds_of, raised_kinds
 from amplint.verify.interpreter.lookup import Instances
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import (
@@ -42,6 +42,7 @@ from amplint.verify.interpreter.tensor_calls import TensorCalls
 from amplint.verify.program.leaving import Left, decides_later, goes_on, is_caught, left
 from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import STEPS, Code
+from amplint.verify.program.scalers_again import makes_in
 
 _OF_AMP = re.compile(r"(?i)auto_?cast")
 _FEW = 4  # iterations of a loop without events
@@ -66,6 +67,7 @@ class Statements(Interpreter[Path]):
     def __post_init__(self) -> None:
         super().__init__()
         self._loops = 0  # counted ones around
+        self._handled: dict[int, Raised] = {}  # the last exception that each frame has caught, by the frame's id
         self._simple: dict[type[ir.Statement], Callable[[Any, Frame], Any]] = {
             ir.Expr: lambda statement, frame: self._evaluator.evaluate(statement.value, frame),
             ir.Assign: self._assign,
@@ -159,15 +161,31 @@ class Statements(Interpreter[Path]):
         return bool(self._loops or self._state.is_called_again)
 
     def _raise(self, statement: ir.Raise, frame: Frame) -> None:
-        raise Raised(frame.code.text(statement), frame.code.where(statement))
+        raise self._raised(statement, frame)
+
+    def _raised(self, statement: ir.Raise, frame: Frame) -> Raised:
+        """What a statement raises: again what its handler has caught, where it says nothing else."""
+        text, where = frame.code.text(statement), frame.code.where(statement)
+        handled = self._handled.get(id(frame))
+        what = statement.parts[0] if statement.parts else None
+        named = caught_as(statement)
+        if handled is not None and (what is None or (isinstance(what, ir.Name) and what.name == named)):
+            return Raised(text, where, handled.error, of_amp=handled.of_amp, kinds=handled.kinds)
+        return Raised(text, where, kinds=raised_kinds(frame.code, what) if what is not None else frozenset())
 
     def _assert(self, statement: ir.Assert, frame: Frame) -> None:
         value = self._asked(statement.test, frame)
-        if isinstance(value, Unknown) and not is_caught(statement):
+        where = frame.code.where(statement)
+        raised = Raised(f"AssertionError({frame.code.text(statement.test)})", where, kinds=kinds_of(AssertionError))
+        if isinstance(value, Unknown) and not (is_caught(statement) or self._is_caught_around(raised)):
             return
         matters = isinstance(value, Unknown) and self._is_between(value)
         if not self._truth.of(value, matters=matters):
-            raise Raised(f"AssertionError({frame.code.text(statement.test)})", frame.code.where(statement))
+            raise raised
+
+    def _is_caught_around(self, raised: Raised) -> bool:
+        """Whether a `try` around the call that is run catches what is raised in it, and training goes on."""
+        return any(catches(raised) for catches in self._state.tries)
 
     def _define(self, statement: ir.Function | ir.Class, frame: Frame) -> None:
         frame.variables[statement.name] = defined(statement, frame)
@@ -207,7 +225,7 @@ class Statements(Interpreter[Path]):
 
     def _chosen(self, statement: ir.If, value: Unknown, frame: Frame, *, matters: bool) -> bool:
         """Whether a test out of sight holds; `matters`: there are events in what it decides on."""
-        leaves = left(frame.code, statement.then)
+        leaves = self._left(statement.then, frame)
         matters = matters or decides_later(frame.code, statement)
         if leaves is Left.PROGRAM and not matters:
             return False  # nothing comes behind it, with AMP or without
@@ -225,6 +243,13 @@ class Statements(Interpreter[Path]):
                     return False
             return self._is_between(value, again=again) and self._truth.of(value, matters=True)
         return self._truth.of(value, matters=matters)
+
+    def _left(self, block: ir.Block, frame: Frame) -> Left | None:
+        """What a suite leaves at its end: by what is caught around the call that is run, no more than that."""
+        leaves, last = left(frame.code, block), block.statements[-1]
+        if leaves is Left.PROGRAM and isinstance(last, ir.Raise) and self._is_caught_around(self._raised(last, frame)):
+            return Left.LOOP
+        return leaves
 
     def _is_between(self, value: Any, *, again: bool = False) -> bool:
         """Whether a test is asked between the events of an iteration; `again`: it leaves the rest of one."""
@@ -292,7 +317,7 @@ class Statements(Interpreter[Path]):
         before = self._state.record.scalers.known()
         try:
             for at, item in enumerate(items):
-                if at and count == 1 and counted and not self._state.record.leaves_steps(before):
+                if at and count == 1 and counted and not self._goes_on(loop, frame, before):
                     break
                 if counted:
                     self._state.record.busy = False
@@ -303,6 +328,10 @@ class Statements(Interpreter[Path]):
                 yield
         finally:
             self._loops -= around
+
+    def _goes_on(self, loop: ir.For, frame: Frame, before: set[int]) -> bool:
+        """Whether a loop over epochs has a second one: for what the first one leaves unfinished, or makes again."""
+        return self._state.record.leaves_steps(before) or makes_in(frame.code, loop)
 
     def _counting(self, target: ir.Value, items: tuple[Any, Any, Any], frame: Frame, *, once: bool) -> Any:
         """An item of a loop that goes on beyond the run, where a number in it begins as the run assumes.
@@ -382,13 +411,15 @@ class Statements(Interpreter[Path]):
     def _suppressed(self, context: ir.Value, frame: Frame, go: Callable[[Any], Paths[Path]], value: Any) -> Paths[Path]:
         """Run what is in a `with suppress(...)`: it goes on behind that where an exception is suppressed."""
         types = [each.value for each in context.args] if isinstance(context, ir.Call) else []
-        caught = _is_of_types(types, no_memory(""), frame)
+        caught = is_of_types(types, no_memory(""), frame.code)
         self._state.catching += caught
+        self._state.tries.append(lambda raised: is_of_types(types, raised, frame.code))
         try:
             paths = go(value)
         finally:
             self._state.catching -= caught
-        ended = [each for each in paths.raises if each.raised and _is_of_types(types, each.raised, frame)]
+            self._state.tries.pop()
+        ended = [each for each in paths.raises if each.raised and is_of_types(types, each.raised, frame.code)]
         paths.raises = [each for each in paths.raises if each not in ended]
         paths.normal += [each._replace(raised=None) for each in ended]
         for each in ended:
@@ -405,20 +436,21 @@ class Statements(Interpreter[Path]):
             kind = path.frame.code.text(handled) if handled is not None else "it"
             if self._truth.of(Unknown(f"{where} raises {kind}"), matters=True):
                 return Paths(raises=[path._replace(raised=Raised(f"raise {kind}", where))])
-        if not self._goes_on_after(statement, path.frame):
-            return super().attempt(statement, states)
-        self._state.catching += 1
+        catching = self._goes_on_after(statement, path.frame)
+        self._state.catching += catching
+        self._state.tries.append(lambda raised: goes_on_where(statement, raised, path.frame.code))
         try:
             return super().attempt(statement, states)
         finally:
-            self._state.catching -= 1
+            self._state.catching -= catching
+            self._state.tries.pop()
 
     def _goes_on_after(self, statement: ir.Try, frame: Frame) -> bool:
         """Whether training goes on where its calls run out of memory, as a `try` around them catches that."""
         if not self._iterates() or not frame.code.matters(statement.body):
             return False
         raised = no_memory("")
-        handler = next((each for each in statement.handlers if _handles(each, raised, frame)), None)
+        handler = next((each for each in statement.handlers if handles(each, raised, frame.code)), None)
         if handler is None or not goes_on(frame.code, handler.body):
             return False
         last = handler.body.statements[-1]
@@ -437,9 +469,10 @@ class Statements(Interpreter[Path]):
         starting: list[list[Path]] = [[] for _ in statement.handlers]
         for path in raised:
             for handler, its in zip(statement.handlers, starting, strict=True):
-                if path.raised is not None and _handles(handler, path.raised, path.frame):
+                if path.raised is not None and handles(handler, path.raised, path.frame.code):
                     if path.raised.error is not None:
                         self._state.record.caught.append(f"{path.raised.where}: {said(path.raised.error)}")
+                    self._handled[id(path.frame)] = path.raised
                     if handler.name:
                         path.frame.variables[handler.name] = Unknown(handler.name)
                     its.append(path._replace(raised=None))
@@ -544,27 +577,6 @@ def _may_fail(statement: ir.Try, frame: Frame) -> bool:
         return False
     below = frame.code.kinds_below(statement.handlers[0].body)
     return bool(below & STEPS) and not frame.code.kinds_below(statement.body) & {*STEPS, "backward"}
-
-
-def _handles(handler: ir.Handler, raised: Raised, frame: Frame) -> bool:
-    if handler.type is None:
-        return True
-    types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
-    return _is_of_types(types, raised, frame)
-
-
-def _is_of_types(types: Sequence[ir.Value], raised: Raised, frame: Frame) -> bool:
-    """Whether an exception is of one of these types."""
-    names = {name for each in types for name in frame.code.module.names.of(each)}
-    if raised.error is None:
-        own = raised.args[0].partition("(")[0].rpartition(" ")[2]
-        return ("builtins.Exception" in names and own != "SystemExit") or any(
-            ir.last_name(each) == own for each in types
-        )
-    kinds = {f"{each.__module__}.{each.__name__}" for each in inspect.getmro(type(raised.error))}
-    if isinstance(raised.error, torch.cuda.OutOfMemoryError):
-        kinds |= {"torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError"}
-    return bool(kinds & names)
 
 
 def _is_context(value: Any) -> bool:

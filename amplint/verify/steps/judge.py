@@ -54,6 +54,8 @@ class Judged:
     unseen_region: str = field(default="", compare=False)  # a context out of sight that is named of autocast, in words
     failing: bool = field(default=False, compare=False)  # it is wrong only where a call runs out of memory
     unscaled: str = field(default="", compare=False)  # where it has a loss in float16 that no scaler scales, in words
+    not_tried: list[str] = field(default_factory=list, compare=False)  # assumptions that no run has made, in words
+    not_combined: int = field(default=0, compare=False)  # combinations of conditions and assumptions without a run
 
 
 @dataclass
@@ -66,10 +68,12 @@ class Path:
     overflows: list[Observed] = field(default_factory=list)  # in one run the gradients of one optimizer do
     free: Observed | None = None  # beside the reference's losses
     reference_end: str = ""  # how the run without AMP ended, where that was by an exception
+    assuming: frozenset[str] = frozenset()  # the answers that are assumed: no run has them by itself
     none_used: str = ""  # the line on which it used None as an object: no program is run with such conditions
     reference_backwards: int = 0
     reference_steps: int = 0  # that it asked for
     caught: list[str] = field(default_factory=list)  # exceptions that AMP brings and the program catches
+    beyond_caught: list[str] = field(default_factory=list)  # the same, in the runs with an overflow
     fails: bool = False  # a call runs out of memory, as is assumed
     idle: bool = False  # no gradient reaches an optimizer's steps, without AMP either
     not_finite: bool = False  # nor are gradients finite without AMP, and so no step could be compared
@@ -170,19 +174,26 @@ def _wrong(paths: list[Path], told: list[tuple[Path, Fault]]) -> Judged:
 def _conditions(fault: Fault, told: list[tuple[Path, Fault]], paths: list[Path]) -> str:
     """The conditions under which a fault shows, in words: without those that no run needs to show it.
 
+    What is assumed is one that is needed, unless a run shows the fault without it.
     A precision out of sight is one of them: the runs have what it is taken for.
     """
     path = next(path for path, each in told if each is fault)
-    shown = {id(path) for path, each in told if each.what == fault.what}
+    shown = {id(each): each.answers for each, other in told if other.what == fault.what}
     others = [each.answers for each in paths if id(each) not in shown]
     needed = path.answers
     for question in reversed(path.answers):
         fewer = {each: answer for each, answer in needed.items() if each != question}
-        if not any(fewer.items() <= each.items() for each in others):
+        is_needed = question in path.assuming and not _is_had(fewer, [*shown.values()], without=question)
+        if not is_needed and not _is_had(fewer, others):
             needed = fewer
     assumed = [] if fault.shows == WARNING else [f"{named} is {taken}" for named, taken in path.assumed.items()]
     beyond = fault.path.removeprefix(path.label).removeprefix(", ")
     return ", ".join(filter(None, [*assumed, said(needed, path.sayings), beyond]))
+
+
+def _is_had(answers: dict[str, Any], by: list[dict[str, Any]], *, without: str = "") -> bool:
+    """Whether one of some runs has these answers, and is asked nothing of another question."""
+    return any(answers.items() <= each.items() and without not in each for each in by)
 
 
 def _first_wrong(path: Path, parts: dict[str, tuple[int, int]]) -> str:
@@ -339,9 +350,11 @@ def _unlike_the_reference(path: Path) -> Iterator[Fault]:
 
 def _at_overflows(path: Path) -> Iterator[Fault]:
     """What goes wrong where gradients overflow."""
+    label = f"{path.label}, with an overflow" if path.label else "with an overflow"
+    for each in path.beyond_caught[:1]:
+        yield Fault("exception", f"{without_places(each)}, which the program catches", label)
     for beyond in path.overflows:
         if beyond.end == "exception":
-            label = f"{path.label}, with an overflow" if path.label else "with an overflow"
             yield Fault("exception", without_places(beyond.detail), label)
         # With several scalers, whose update has to answer can't be told.
         elif beyond.carried or (

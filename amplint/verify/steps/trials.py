@@ -20,7 +20,7 @@ from amplint.verify.bench.simulated_devices import simulated
 from amplint.verify.fixtures.proof import Observed, said, show
 from amplint.verify.interpreter import lookup
 from amplint.verify.interpreter.amp_calls import in_words
-from amplint.verify.interpreter.assumptions import CUDA, Choices, explore
+from amplint.verify.interpreter.assumptions import CUDA, Choices, Untried, explore
 from amplint.verify.interpreter.interpreter import Interpreter
 from amplint.verify.interpreter.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.interpreter.world import INIT_SCALE, Knowledge, Stage
@@ -29,6 +29,7 @@ from amplint.verify.program.program import Code, Step
 from amplint.verify.steps.judge import Judged, Path, judge
 
 _STALE = "modified by an inplace operation"
+_NOTHING_UNSCALED = "No inf checks were recorded"  # what a handler may catch of its own update
 _FROZEN = "does not require grad"
 _PARTS = (ir.Attribute, ir.Subscript)
 _SAME = {"Is", "IsNot", "Equal", "NotEqual"}
@@ -52,6 +53,7 @@ class StepRuns:
     always: set[str] = field(default_factory=set)  # scalers and optimizers that are never None
     failed: str = ""  # why a path can't be followed
     ended: str = ""  # by what the program raises a run has ended, and where
+    untried: Untried = field(default_factory=Untried)
     runs: int = 0
     seconds: float = 0.0
 
@@ -87,7 +89,10 @@ def run_step(
         for cls in code.classes(step):
             trial = _Trial(code, step, cls, machine, found)
             for _ in explore(
-                trial.path, lambda: [_hangs_on(code, each) for each in _unreached(code, step, found)], asked_for
+                trial.path,
+                lambda: [_hangs_on(code, each) for each in _unreached(code, step, found)],
+                asked_for,
+                found.untried,
             ):
                 pass
     finally:
@@ -225,8 +230,10 @@ class _Trial:
         self._protects = bool(run.stage.protected)
         protected = self._protects and any(observed.enabled)
         if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.record.executed}):
-            overflows = self._with_overflows(choices, given)
+            overflows, caught = self._with_overflows(choices, given)
             path.overflows = overflows if protected else []
+            known = {*run.record.caught, *pair.right.record.caught}
+            path.beyond_caught = [each for each in caught if protected and each not in known]
         if observed.steps_inside and observed.end == "finished":
             _, path.free = self._observe(Choices(given), Recorder())
             path.free.reference_losses = self._free_losses(given)
@@ -236,7 +243,7 @@ class _Trial:
     def _compared(self, choices: Choices, pair: _Pair) -> Path:
         """What the program's run shows beside that of the reference."""
         right, reference, run, observed, _ = pair
-        path = Path(choices.path(), observed, choices.sayings)
+        path = Path(choices.path(), observed, choices.sayings, assuming=frozenset(choices.assumed))
         if right.record.ended is not None and (error := right.record.ended.error) is not None:
             path.reference_end = said(error)
             if isinstance(error, NoneUsedError):
@@ -286,12 +293,13 @@ class _Trial:
         with regions_with(**regions):
             return self._observe(Choices(pair.given), Recorder(pair.reference, leaves_out=False))[1]
 
-    def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
-        """What runs show in which the gradients of one optimizer overflow, of each in turn.
+    def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> tuple[list[Observed], list[str]]:
+        """What runs show in which the gradients of one optimizer overflow, of each in turn, and what they catch.
 
         And those that a step without the scaler uses: it is the scaler that would leave it out.
         """
         found: list[Observed] = []
+        caught: list[str] = []
         spots: dict[Spot, None] = {}
         for nth in range(_MOST_OVERFLOWS):
             then, recorder = Choices(given), Recorder(overflow=True, nth=nth)
@@ -299,11 +307,12 @@ class _Trial:
             choices.add(then)
             self._found.executed |= {each.id for each in run.record.executed}
             found.append(observed)
+            caught += [each for each in run.record.caught if _NOTHING_UNSCALED not in each]
             spots |= dict.fromkeys(recorder.bypassing())
             if len(recorder.overflowing) <= nth + 1:
                 break
         found += [self._observe(Choices(given), Recorder(spot=each))[1] for each in spots]
-        return found
+        return found, caught
 
     def _free_losses(self, given: dict[str, Any]) -> list[float]:
         reference = Recorder(leave_out=True)
@@ -387,9 +396,18 @@ def _differs(observed: Observed) -> bool:
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
     """What the runs of a step say of it."""
     missing = [_why_not(code, each, runs) for each in _unreached(code, step, runs)]
+    not_tried = [*runs.untried.assumptions]
+    if not_tried:  # what is not reached may hang on that
+        others = f" (nor for {_counted(len(not_tried) - 1, 'other assumption')})" if len(not_tried) > 1 else ""
+        missing.insert(0, f"no run is left for what happens where {not_tried[0]}{others}")
     found = judge(runs.paths, failed=runs.failed, guessed=runs.guessed, missing=missing)
+    found.not_tried, found.not_combined = not_tried, runs.untried.combinations
     found.dtypes = sorted({dtype for path in runs.paths for dtype in path.observed.loss_dtypes})
     return found
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''}"
 
 
 def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:

@@ -17,6 +17,7 @@ _DEPRECATED = "only a deprecation warning is left: what was compared is right"
 _RAISES = re.compile(r"raises (AttributeError|NameError|UnboundLocalError)")
 _RAISED = re.compile(r"line (\d+): ")
 _WITH_LINES = {"exception", WARNING}
+_LEFT = "is left, and the run can't show it"
 _FAILING = (
     "the fix repairs its fault; what is left shows only where a call runs out of memory, which the program catches"
 )
@@ -315,18 +316,19 @@ def _is_raised(row: int, message: str, none_used: str) -> bool:
 def with_errors(verdict: Verdict, judged: Judged, errors: Sequence[Found]) -> Verdict:
     """The verdict on a step in which the linter finds `errors`, or what a run shows.
 
-    With one that is left, and no run can show, it isn't right as far as can be told; with one that a run shows under
-    conditions that were not compared, it is wrong.
+    With one that no run can show it isn't right as far as can be told: not after the fixes if it is left, and not
+    before them either. With one that a run shows under conditions that were not compared, it is wrong.
     """
     if verdict.verdict not in (CONFIRMED, CLEAN):
         return verdict
     for each in errors:
         shows = shows_of(each.code)
-        if each.fixed or shows is None or shows.observables:
+        if (each.fixed and verdict.verdict == CONFIRMED) or shows is None or shows.observables:
             continue
         if each.shown:
             return Verdict(MISBEHAVES, judged.none_used)
-        return Verdict(NOT_CHECKABLE, f"line {each.row}: {each.code} is left, and the run can't show it: {shows.why}")
+        is_left = "is reported, and the run can't show it, nor what its fix does" if each.fixed else _LEFT
+        return Verdict(NOT_CHECKABLE, f"line {each.row}: {each.code} {is_left}: {shows.why}")
     return verdict
 
 
@@ -351,6 +353,8 @@ def with_out_of_sight(verdict: Verdict, last: Judged) -> Verdict:
     told = [verdict.reason, last.unseen_region, *last.not_run[:1]]
     if (others := len(last.not_run) - 1) > 0:
         told.append(f"nor {'is 1 other' if others == 1 else f'are {others} others'}")
+    if last.not_combined:
+        told.append(f"combinations of conditions and assumptions that were not run: {last.not_combined}")
     return Verdict(verdict.verdict, "; ".join(filter(None, told)))
 
 
