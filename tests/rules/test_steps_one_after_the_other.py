@@ -74,6 +74,43 @@ def test_the_fix_leaves_the_scalers_step() -> None:
     assert "self.scaler.step(self.optimizer)" in fixed
 
 
+STUB = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer, loader):
+        self.model, self.optimizer, self.loader = model, optimizer, loader
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def run(self, batch):
+        BODY
+
+    def epoch(self):
+        for batch in self.loader:
+            self.optimizer.zero_grad()
+            self.run(batch)
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+
+def scaled(loss, scaler):
+    scaler.scale(loss).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        ("raise NotImplementedError", []),
+        ('"""For subclasses."""\n        raise NotImplementedError("run")', []),
+        ("return self.model(batch)", ["AMP407"]),
+    ],
+)
+def test_a_method_that_is_left_to_subclasses_may_run_backward(body: str, codes: list[str]) -> None:
+    assert [each.code for each in amplint.check(STUB.replace("BODY", body))] == codes
+
+
 METERED = """\
 import torch
 
