@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import Enum
 from itertools import islice, product
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
@@ -19,16 +19,18 @@ from amplint.doctor.capture import Capture, Group, RootCall, tensors_in
 from amplint.doctor.cuts import Cut, find_cut
 from amplint.doctor.detail import CollectiveRefused, Detail, OutsideWrite
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
-from amplint.doctor.gradients import Models, named
+from amplint.doctor.gradients import Models, named, parameters_of
 from amplint.doctor.graph import graph_leaves, graph_nodes
 from amplint.doctor.history import History
 from amplint.doctor.places import is_top_level, number, place_of, spoken
 from amplint.doctor.readings import has_nan, rows_of
 from amplint.doctor.replay import Computation, Replays, in_mode, is_finite, of_call, of_slice, without_scale
+from amplint.doctor.rounding import zero_divisor
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.slices import (
     NoSlice,
     Slice,
+    is_held,
     last_statement_for,
     line_that_sets,
     line_that_updates,
@@ -37,7 +39,7 @@ from amplint.doctor.slices import (
     slice_for,
     whole_slice_for,
 )
-from amplint.doctor.sources import Held, Sources, bad_data, datasets, first_bad_item, first_bad_line
+from amplint.doctor.sources import Held, Sources, bad_data, datasets, first_bad_item, first_bad_line, parts_of
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -47,6 +49,7 @@ _UNLIKE_OUTPUT = 0.25  # the same of what a model returns
 _FEW_CALLS = 4  # of modules whose results are compared
 _TINY = 3e-8  # what float16 rounds to 0
 _SCALE = 65536.0  # of a new GradScaler
+_LARGE_SCALES = (2.0**24, 2.0**32, 2.0**40)  # that a scaler grows to, or is given, where gradients are tiny
 _LOST = 0.1  # of the elements of gradients that a scale saves, from which on they are said to underflow
 _BACK = 6  # statements that are stepped back through
 _SMALLER_STEPS = "use a smaller learning rate, warm-up, or clipping (after `unscale_`)"
@@ -150,12 +153,12 @@ class Diagnosis:
         history: History,
         replays: Replays,
         scalers: Callable[[], Sequence[ScaleLog]],
-        parameters: Callable[[], Sequence[torch.Tensor]],
+        optimizers: Callable[[], Sequence[Any]],
         sources: Sources,
     ) -> None:
         self._sources = sources
         self._scalers = scalers
-        self._parameters = parameters
+        self._optimizers = optimizers
         self._capture = capture
         self._models = models
         self._history = history
@@ -423,8 +426,7 @@ class Diagnosis:
         if isinstance(held.value, torch.Tensor):
             found = self._made_bad(seen, held.value, [frame], None)
             return found.place if found is not None else None
-        made_of = getattr(held.value, "dataset", None)  # of a loader
-        for value in (held.value, made_of) if made_of is not None else (held.value,):
+        for value in (each for each in (held.value, *parts_of(held.value)) if is_held(frame, each)):
             with suppress(Exception):  # it can't be computed again
                 part = last_statement_for(frame, value)
                 with self._replays.quiet(self._models.alive()):
@@ -510,9 +512,10 @@ class Diagnosis:
             values = computation()
             if seen.kind in _FINITE:
                 return [birth for birth in detail.births if birth.is_overflow or birth.origin is Origin.CAST], []
-            if seen.kind is Kind.GRADIENTS:
+            losses = [each for each in values if _is_loss(each)]
+            if seen.kind is Kind.GRADIENTS and losses:  # else it is data that is computed
                 self._replays.backwards += 1
-                values = _gradients([each for each in values if _is_loss(each)], seen.by_hand[0])
+                values = _gradients(losses, seen.by_hand[0])
         births, arriving = detail.reaching(*values), detail.arriving(*values)
         if seen.kind is Kind.EVALUATION and not _has_nan(seen.tensors):
             # Infinities alone may be meant: an impossible path, a perfect score. Those of half precision are not.
@@ -536,17 +539,23 @@ class Diagnosis:
 
     def _lost(self, computation: Computation) -> str:
         """In words how many gradients are 0 that a scale would save; "" for few."""
-        without, scaled = (self._scaled_gradients(computation, scale) for scale in (1.0, _SCALE))
+        without, scale = self._scaled_gradients(computation, 1.0), _SCALE
+        scaled = self._scaled_gradients(computation, scale)
+        if not _is_any(scaled) and _is_any(self._scaled_gradients(computation, 1.0, off=True)):
+            for scale in _LARGE_SCALES:  # the gradients are too small for the scale of a new scaler, and not 0
+                scaled = self._scaled_gradients(computation, scale)
+                if _is_any(scaled):
+                    break
         saved = sum(int((each != 0).sum()) for each in scaled)
         lost = sum(int(((true != 0) & (each == 0)).sum()) for each, true in zip(without, scaled, strict=True))
         if lost < _LOST * saved or not lost:
             return ""
-        return f"in float16 {lost / saved:.0%} of the gradients' elements are 0 that a scale of {_SCALE:,.0f} saves"
+        return f"in float16 {lost / saved:.0%} of the gradients' elements are 0 that a scale of {scale:,.0f} saves"
 
-    def _scaled_gradients(self, computation: Computation, scale: float) -> list[torch.Tensor]:
+    def _scaled_gradients(self, computation: Computation, scale: float, *, off: bool = False) -> list[torch.Tensor]:
         self._replays.forwards += 1
         self._replays.backwards += 1
-        return _gradients([each for each in computation() if _is_loss(each)], scale)
+        return _gradients([each for each in computation(off=off) if _is_loss(each)], scale)
 
     def _grid(self, computation: Computation) -> _Grid:
         """Which of the four runs are finite: in training and in evaluation mode, with autocast and in float32."""
@@ -589,13 +598,37 @@ class Diagnosis:
         if bad.tensor is not None:
             message = f"the batch holds NaN before the model sees it{bad.text}: {seen.kind.value} can't be finite"
             return Finding(Cause.DATA, Evidence.COMPUTED, message, where, advice="check how the batch is created")
+        if (divided := self._divided_by_zero(seen)) is not None:
+            return divided
         if (step := self._history.bad_weights) is not None:
             return self._hit_before(seen, step, place)
         message = f"weights are not finite before the forward pass ({bad.text}): {seen.kind.value} can't be finite"
         finding = self._of_weights(message, bad.call, bad.name, where)
+        stepped = self._history.stepped_at
+        if finding.place == where and stepped is not None and self._history.was_finite(bad.call.module):
+            was = f"they were finite before the first step, and an optimizer has stepped last at {spoken(stepped)}"
+            return replace(finding, details=(*finding.details, was), advice="")
         if finding.place == where and (made := self._line_of_model(frames, bad.call.module)) is not None:
             return replace(finding, place=made, details=(f"first used at {spoken(where)}",))
         return finding
+
+    def _divided_by_zero(self, seen: Seen) -> Finding | None:
+        """The finding on a step that has divided by an eps of 0, None if that is not why weights are not finite."""
+        found = zero_divisor(self._optimizers())
+        if found is None:
+            return None
+        kind, made = type(found.optimizer).__name__, self._history.made_at(found.optimizer)
+        stepped = self._history.stepped_at
+        was = f"stepped at {spoken(stepped)}, in step {self._history.steps}" if stepped is not None else ""
+        return Finding(
+            Cause.UNDERFLOW,
+            Evidence.COMPUTED,
+            f"the step of `{kind}` divides by 0: its eps of {found.eps:g} is 0 in {found.dtype}, and so is "
+            f"`{found.name}` of {found.weights:,} weights, which are not finite now: {seen.kind.value} can't be finite",
+            made or stepped,
+            details=(was,) if was and made is not None else (),
+            advice=f"keep the weights in float32 and let autocast cast them, or pass an eps that {found.dtype} holds",
+        )
 
     def _line_of_model(self, frames: Sequence[FrameType], model: torch.nn.Module) -> Place | None:
         """The line after which numbers are not finite first when a small model is made again; None for none."""
@@ -642,7 +675,10 @@ class Diagnosis:
                     bad = _Bad(_row_text(birth, self._batch()), call, tensor)
                     if (finding := self._source_of(seen, bad, frames, place)) is not None:
                         return finding
-        if not is_finite([each.detach() for each in self._parameters()]):
+        optimized = [each for optimizer in self._optimizers() for each in parameters_of(optimizer)]
+        if not is_finite([each.detach() for each in optimized]):
+            if (divided := self._divided_by_zero(seen)) is not None:
+                return divided
             if (step := self._history.bad_weights) is not None:
                 return self._hit_before(seen, step, place)
             message = f"weights that `{birth.op}` reads are not finite: {seen.kind.value} can't be finite"
@@ -761,6 +797,11 @@ def _gradients(losses: Sequence[torch.Tensor], scale: float = 1.0) -> list[torch
     return [each for each in found if each is not None]
 
 
+def _is_any(gradients: Sequence[torch.Tensor]) -> bool:
+    """Whether gradients have an element that is not 0."""
+    return any(bool(each.any()) for each in gradients)
+
+
 def _of_lost(effect: str, place: Place | None, scaler_off: Place | None) -> Finding:
     """The finding on float16 without a scale, or with a scaler that is off."""
     if scaler_off is not None:
@@ -770,6 +811,7 @@ def _of_lost(effect: str, place: Place | None, scaler_off: Place | None) -> Find
             f"the GradScaler is off, regions run in float16, and gradients underflow: {effect}",
             scaler_off,
             code="AMP210",
+            details=(f"the loss goes backward at {spoken(place)}",) if place is not None else (),
             advice="enable the scaler wherever the region is in float16",
         )
     return Finding(

@@ -24,7 +24,7 @@ class Cause(str, Enum):
     DIVERGENCE = "divergence"  # finite numbers that grow until they are not
     PROTOCOL = "protocol"  # the scaler or autocast is used wrongly
     NO_GRADIENTS = "no-gradients"  # an optimizer steps and none of its parameters has a gradient
-    SCALER_OFF = "scaler-off"  # a scaler is disabled though the program asked for it
+    SCALER_OFF = "scaler-off"  # a scaler is disabled though the program asked for it, or gradients are 0 for want of it
     HIDDEN = "hidden"  # values that are not finite were replaced or passed over
     CASTS_NOTHING = "casts-nothing"  # a region in which no operation ran in half precision
     SCALE = "scale"  # the loss scale itself goes wrong

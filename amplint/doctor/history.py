@@ -29,6 +29,7 @@ class History:
         self._last: list[float] = []
         self._norms: dict[int, tuple[weakref.ref[torch.nn.Module], float]] = {}
         self._stepped_at: Place | None = None
+        self.steps = 0  # of all optimizers
         self._made: dict[int, Place | None] = {}  # optimizers
         self._given: dict[int, float] = {}  # the rates of optimizers before anything has changed them
         self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
@@ -67,6 +68,7 @@ class History:
     def stepped(self, optimizer: Any, place: Place | None) -> None:
         """An optimizer has stepped."""
         self._stepped_at = place or self._stepped_at
+        self.steps += 1
         group = optimizer.param_groups[0]
         rate = float(group["lr"])
         first, _ = self._rates.get(id(optimizer), (rate, rate))
@@ -98,6 +100,20 @@ class History:
         """The norm that the weights of a model had at first: 0 where they can't be read, None for a new model."""
         reference, first = self._norms.get(id(model), (None, 0.0))
         return first if reference is not None and reference() is model else None
+
+    def made_at(self, optimizer: Any) -> Place | None:
+        """Where an optimizer was made."""
+        return self._made.get(id(optimizer))
+
+    @property
+    def stepped_at(self) -> Place | None:
+        """Where an optimizer has stepped last."""
+        return self._stepped_at
+
+    def was_finite(self, model: torch.nn.Module) -> bool:
+        """Whether the weights of a model are known to have been finite at first."""
+        first = self._first_norm(model)
+        return first is not None and 0 < first < math.inf
 
     def explosion(self) -> str:
         """How the loss and the weights have exploded while they stay finite, in words; "" if they have not."""

@@ -30,7 +30,7 @@ _CAUSES = {
     Cause.DIVERGENCE: "Numbers grew until they were no longer finite.",
     Cause.PROTOCOL: "The scaler or autocast is used wrongly.",
     Cause.NO_GRADIENTS: "An optimizer steps, and none of its parameters has a gradient.",
-    Cause.SCALER_OFF: "A scaler is disabled though the program asked for it.",
+    Cause.SCALER_OFF: "A scaler is disabled though the program asked for it, or gradients are 0 for want of its scale.",
     Cause.HIDDEN: "Values that are not finite were replaced or skipped.",
     Cause.CASTS_NOTHING: "In an autocast region no operation ran in half precision.",
     Cause.SCALE: "The loss scale itself goes wrong.",

@@ -133,6 +133,8 @@ class Protocol(Listener):
         self._hook_calls = 0
         self._is_by_hand = False  # the program divides gradients by the scale itself
         self._window: ByHand | None = None  # the one that is entered
+        self._useless: list[Unit] = []  # whose gradients are about to be clipped as a step has used them
+        self._all_backwards = 0
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
         self._with: dict[int, bool] = {}  # optimizers that have stepped with gradients
@@ -416,6 +418,7 @@ class Protocol(Listener):
         self._scaled = (
             [each for each in self._scaled if each.scaler is not scaler] if scaler is not None else self._scaled
         )
+        self._all_backwards += 1
         for optimizer, _ in self._units.optimizers():
             self._backwards[id(optimizer)] += 1
         for unit in self._units.all():
@@ -489,6 +492,7 @@ class Protocol(Listener):
 
     def _reached(self, unit: Unit, scaler: torch.amp.GradScaler | None, scale: float, place: Place | None) -> None:
         unit.backwards += 1
+        unit.keep()
         kept = unit.has_gradients and not unit.is_used
         if kept and scaler is not None and unit.is_unscaled and scale != 1:
             finding = Finding(
@@ -530,6 +534,7 @@ class Protocol(Listener):
         place = user_place()
         self._register()
         for unit in self._units.of_parameters(parameters):
+            self._tell_clipped(unit)
             unit.clear(place)
 
     def _register(self) -> None:
@@ -605,7 +610,9 @@ class Protocol(Listener):
 
     def clipping(self, clip: Clip) -> None:
         self._largest = None
-        if clip.order == math.inf and any(unit.is_scaled for unit in self._units.of_parameters(clip.parameters)):
+        units = self._units.of_parameters(clip.parameters)
+        self._useless = [unit for unit in units if unit.has_gradients and unit.is_as_used(self._all_backwards)]
+        if clip.order == math.inf and any(unit.is_scaled for unit in units):
             self._largest = _largest(clip.parameters)
 
     def clipped(self, clip: Clip, norm: Any) -> None:
@@ -621,15 +628,30 @@ class Protocol(Listener):
                 )
             )
         for unit in self._units.of_parameters(clip.parameters):
-            if unit.is_used and unit.has_gradients:
-                self._protocol(
-                    "AMP419",
-                    "gradients are clipped after the step has used them: clipping has no effect",
-                    place,
-                    advice="clip before the step",
-                )
+            if unit in self._useless:
+                self._clipped_late(unit, clip, _value(norm), place)
             elif unit.is_scaled and unit.has_gradients:
                 self._clipped_scaled(unit, clip, _value(norm) if self._largest is None else self._largest, place)
+
+    def _clipped_late(self, unit: Unit, clip: Clip, seen: float | None, place: Place | None) -> None:
+        """Gradients were clipped after the step: useless if nothing uses them any more before they are cleared."""
+        if math.isinf(clip.bound) or (seen is not None and seen <= clip.bound):
+            return  # nothing was clipped, or the norm alone is asked for
+        unit.clipped = Finding(
+            Cause.PROTOCOL,
+            Evidence.SEEN,
+            "gradients are clipped after the step has used them: clipping has no effect",
+            place,
+            "AMP419",
+            step=self._collector.step,
+            advice="clip before the step",
+        )
+
+    def _tell_clipped(self, unit: Unit) -> None:
+        """The gradients that were clipped after the step are gone."""
+        if unit.clipped is not None:
+            self._collector.add(unit.clipped)
+            unit.clipped = None
 
     def _clipped_scaled(self, unit: Unit, clip: Clip, seen: float | None, place: Place | None) -> None:
         """Scaled gradients were clipped. `seen` is their norm, or their largest element; None where it isn't known."""
@@ -662,6 +684,7 @@ class Protocol(Listener):
         self._tell_mixed()
         self._current = (optimizer, scaler)
         unit = self._units.of(optimizer)
+        unit.keep()
         if scaler is not None and scaler.is_enabled():
             self._resolve(self._log(scaler))
             self._log(scaler).before_step()
@@ -788,7 +811,7 @@ class Protocol(Listener):
             if unit.cleared is not None and not unit.has_gradients and not is_without(optimizer):
                 self._cleared(unit)
         self._collector.step = self.requests + 1
-        unit.is_used = True
+        unit.use(self._all_backwards)
         unit.is_scaled = unit.is_unscaled = unit.has_plain = unit.is_by_hand = False
         self._backwards[id(optimizer)] = 0
 
@@ -842,6 +865,9 @@ class Protocol(Listener):
         self._leave()
         self._tell_mixed()
         self.cut_found(None)
+        for unit in self._units.all():
+            if not unit.is_kept:  # else the last clip is like those before
+                self._tell_clipped(unit)
         for log in self._all_logs:
             self._resolve(log)
             for finding in log.findings():

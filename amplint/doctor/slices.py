@@ -16,7 +16,7 @@ import io
 import linecache
 import random
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -44,6 +44,8 @@ _CHANGES = {
 _WRITES = {"write", "writelines", "writerow", "writerows", "writeheader", "writestr"}
 _STREAMS = {"StringIO", "BytesIO"}
 _WRITERS = {"writer", "DictWriter"}  # of the module csv
+_SEEDS = {"manual_seed", "seed"}
+_GENERATORS = {"Generator", "Random"}  # made by the statements themselves, and seeded
 _DEPTH = 12  # calls of functions of the user's that are looked into
 _TARGET = "__amplint_value__"
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete, ast.Pass)
@@ -382,6 +384,11 @@ def _block_with(statement: ast.stmt, line: int) -> list[ast.stmt] | None:
     return None
 
 
+def is_held(frame: FrameType, value: Any) -> bool:
+    """Whether a variable of a frame, or an attribute of its `self`, holds an object."""
+    return _name_of(frame.f_locals, value) is not None
+
+
 def _name_of(variables: Mapping[str, Any], wanted: Any) -> str | None:
     """What a variable, or an attribute of one, is called that holds a tensor; None if none does."""
     for name, value in variables.items():
@@ -603,6 +610,7 @@ class _Check:
         self._is_module = is_module  # a method of a module: its own numbers are restored afterwards
         self._made: set[str] = set()
         self._in_memory: set[str] = set()  # of these, texts in memory and what writes to them
+        self._new_generators: set[str] = set()  # of these, generators of random numbers that nobody else has
 
     def block(self, statements: Sequence[ast.stmt], parameters: Sequence[str] = (), made: Sequence[str] = ()) -> None:
         """Check statements of one function, with its parameters, and the names of what only it knows."""
@@ -610,6 +618,7 @@ class _Check:
         self._made -= set(parameters)
         self._made |= set(made)
         self._in_memory = _in_memory(statements) & self._made
+        self._new_generators = _only_set_to(_new_generator, *_values_of(statements)) & self._made
         for statement in statements:
             for node in ast.walk(statement):
                 self._node(node)
@@ -668,13 +677,21 @@ class _Check:
         last = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
         value = self._value(called)
         changes = last in _CHANGES and isinstance(called, ast.Attribute) and not self._is_made(called.value)
-        if (last in _ONCE or changes) and not _is_users_function(value) and not self._is_in_memory(called):
+        is_own = self._is_in_memory(called) or self._seeds_new(called)
+        if (last in _ONCE or changes) and not _is_looked_into(value) and not is_own:
             raise NoSlice(f"`{last}()` on line {node.lineno} can't be called twice")
         self.callable(value)
 
     def _is_in_memory(self, called: ast.expr) -> bool:
         """Whether what is called writes to a text in memory, which the statements themselves have made."""
         return isinstance(called, ast.Attribute) and called.attr in _WRITES and _root(called) in self._in_memory
+
+    def _seeds_new(self, called: ast.expr) -> bool:
+        """Whether a generator is seeded that the statements have made: `torch.Generator().manual_seed(0)`."""
+        if not isinstance(called, ast.Attribute) or called.attr not in _SEEDS:
+            return False
+        owner = called.value
+        return _new_generator(owner) or (isinstance(owner, ast.Name) and owner.id in self._new_generators)
 
     def _value(self, node: ast.expr) -> Any:
         """What an expression of names and attributes is, None where that isn't known without running code."""
@@ -749,6 +766,15 @@ def _is_users_function(value: Any) -> bool:
     return isinstance(function, FunctionType) and is_users(function.__code__.co_filename)
 
 
+def _is_looked_into(value: Any) -> bool:
+    """Whether what is called is looked into whatever its name is: a function of the user's, or a module or an object of
+    the user's that is called, such as the `nn.PixelShuffle` in `self.shuffle`.
+    """
+    if isinstance(value, torch.nn.Module):
+        return True
+    return _is_users_function(value) or _is_users_function(getattr(type(value), "__call__", None))  # noqa: B004 - of the class
+
+
 def _draws(owner: Any) -> bool:
     """Whether an object is a generator of random numbers of its own, other than torch's."""
     if isinstance(owner, random.Random):
@@ -769,8 +795,8 @@ def _content(cell: Any) -> Any:
         return None
 
 
-def _in_memory(statements: Sequence[ast.stmt]) -> set[str]:
-    """The names that are only set to a text in memory, or to what writes rows of a table to one."""
+def _values_of(statements: Sequence[ast.stmt]) -> tuple[dict[str, list[ast.expr]], set[str]]:
+    """By name, the values that plain assignments of statements set it to; and the names that are set otherwise."""
     values: dict[str, list[ast.expr]] = {}
     others: set[str] = set()
     for statement in statements:
@@ -780,17 +806,33 @@ def _in_memory(statements: Sequence[ast.stmt]) -> set[str]:
             elif isinstance(node, ast.stmt):
                 heads = [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
                 others |= {name for head in heads for name in _defined(head)}
-    found: set[str] = set()
-    for name, given in values.items():
-        if name not in others and all(_makes(each, _STREAMS) for each in given):
-            found.add(name)
-    for name, given in values.items():
-        if name not in others and all(
-            isinstance(each, ast.Call) and _makes(each, _WRITERS) and each.args and _root(each.args[0]) in found
-            for each in given
-        ):
-            found.add(name)
-    return found
+    return values, others
+
+
+def _only_set_to(
+    is_such: Callable[[ast.expr], bool], values: Mapping[str, Sequence[ast.expr]], others: Collection[str]
+) -> set[str]:
+    """The names that are only set to values of some kind, of what `_values_of` returns."""
+    return {name for name, given in values.items() if name not in others and all(map(is_such, given))}
+
+
+def _in_memory(statements: Sequence[ast.stmt]) -> set[str]:
+    """The names that are only set to a text in memory, or to what writes rows of a table to one."""
+    values, others = _values_of(statements)
+    texts = _only_set_to(lambda value: _makes(value, _STREAMS), values, others)
+
+    def writes(value: ast.expr) -> bool:
+        is_writer = isinstance(value, ast.Call) and _makes(value, _WRITERS) and bool(value.args)
+        return is_writer and _root(value.args[0]) in texts  # type: ignore[attr-defined]
+
+    return texts | _only_set_to(writes, values, others)
+
+
+def _new_generator(value: ast.expr) -> bool:
+    """Whether an expression makes a generator of random numbers, and seeds it perhaps."""
+    called = value.func if isinstance(value, ast.Call) else None
+    is_seeded = isinstance(called, ast.Attribute) and called.attr == "manual_seed"
+    return _makes(value, _GENERATORS) or (is_seeded and _makes(called.value, _GENERATORS))  # type: ignore[union-attr]
 
 
 def _makes(value: ast.expr, names: Collection[str]) -> bool:

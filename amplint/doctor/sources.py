@@ -43,6 +43,7 @@ _FEW = 64  # of them that are not finite, which are remembered
 
 _FEW_LINES = 3  # that write to a parameter, and are named
 _MOST_SECONDS = 5.0  # that lines are followed
+_DEPTH = 4  # of datasets in datasets
 _MOST_ITEMS = 4096  # of a dataset that are looked at
 
 
@@ -237,10 +238,8 @@ def _is_of_user(kind: type) -> bool:
 
 def _bad_attributes(loader: _Loader, batch: torch.Tensor) -> Iterator[Held]:
     """What the dataset of a loader holds that is not finite: an attribute of the user's, or a list of tensors."""
-    dataset = loader.loader.dataset
-    while isinstance(dataset, Subset):
-        dataset = dataset.dataset
-    for attribute, value in getattr(dataset, "__dict__", {}).items():
+    held = ((part, *each) for part in parts_of(loader.loader) for each in getattr(part, "__dict__", {}).items())
+    for dataset, attribute, value in held:
         name = f"{loader.name}.dataset.{attribute}"
         if _is_bad(value):
             yield Held(name, _only_writer(_files([dataset]), "self", attribute))
@@ -249,6 +248,15 @@ def _bad_attributes(loader: _Loader, batch: torch.Tensor) -> Iterator[Held]:
             at = None if loader.frame is not None else loader.place
             yield Held(name, at, loader.frame, loader.loader)
             return
+
+
+def parts_of(holder: Any, depth: int = _DEPTH) -> Iterator[Any]:
+    """What a loader or a dataset is made of: its dataset, that of a subset, the datasets that are put together."""
+    inner, several = getattr(holder, "dataset", None), getattr(holder, "datasets", ())
+    for part in (inner, *(several if isinstance(several, (list, tuple)) else ())) if depth else ():
+        if part is not None:
+            yield part
+            yield from parts_of(part, depth - 1)
 
 
 def _is_source(value: Any, batch: torch.Tensor) -> bool:

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from amplint.doctor.findings import Place
+from amplint.doctor.findings import Finding, Place
 from amplint.verify.bench.instrument import gradient
 
 _SAMPLE = 6  # parameters that are asked whether a backward has reached them
-_LOOKS = 8  # at all parameters, to find some that are reached
+_LOOKS = 16  # at all parameters, to find some that are reached
 
 
 @dataclass
@@ -32,6 +32,8 @@ class Unit:
         has_gradients: A backward has reached them since the last clear.
         cleared: Where they were cleared while a backward had filled them and no step had used them.
         cleared_by_zero_grad: Where `zero_grad` cleared them last.
+        clipped: What is to be said of a clip after the step, once the gradients are cleared without a further use.
+        is_kept: What was clipped after a step was used later.
     """
 
     scaler: Any = None
@@ -48,11 +50,15 @@ class Unit:
     has_gradients: bool = False
     cleared: Place | None = None
     cleared_by_zero_grad: Place | None = None
+    clipped: Finding | None = None
+    is_kept: bool = False
     backwards: int = 0
     parameters: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
     _sampled: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
     _looks: int = 0  # at all parameters
     _state: dict[int, tuple[int, int]] = field(default_factory=dict)  # by parameter: its gradient, and its version
+    _used: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same when a step used them
+    _used_at: int = -1
 
     def clear(self, place: Place | None) -> None:
         """The gradients are set to None or to zero."""
@@ -73,18 +79,39 @@ class Unit:
 
     def settle(self) -> None:
         """What the gradients are now is not news."""
+        self._sample()
         self._state = _versions(self._sampled)
+
+    def use(self, at: int) -> None:
+        """A step has used the gradients; `at` is how many backward passes have run in all."""
+        self.is_used, self._used_at, self._used = True, at, _versions(self._sampled)
+
+    def keep(self) -> None:
+        """The gradients are used further: more is added to them, or they are stepped with once more."""
+        self.is_kept, self.clipped = self.is_kept or self.clipped is not None, None
+
+    def is_as_used(self, at: int) -> bool:
+        """Whether nothing has changed the gradients since the step has used them, as far as a few of them show.
+
+        Args:
+            at: How many backward passes have run in all: another may have reached others.
+        """
+        return self.is_used and self._used_at == at and self._used == _versions(self._sampled)
 
     def is_reached(self) -> bool:
         """Whether a backward has changed gradients since `settle` was called."""
-        before, self._state = self._state, _versions(self._sampled)
-        if not self._state and self._looks < _LOOKS:
-            self._looks += 1
-            state = _versions(self.parameters)
-            spread = list(state)[:: max(1, len(state) // _SAMPLE)]
-            self._state = {key: state[key] for key in spread}
-            self._sampled = [each for each in self.parameters if id(each()) in self._state]
+        before = self._state
+        self._sample()
+        self._state = _versions(self._sampled)
         return any(before.get(key) != version for key, version in self._state.items())
+
+    def _sample(self) -> None:
+        """Choose the parameters that are asked, once some have gradients."""
+        if not self._sampled and self._looks < _LOOKS:
+            self._looks += 1
+            state = list(_versions(self.parameters))
+            spread = set(state[:: max(1, len(state) // _SAMPLE)])
+            self._sampled = [each for each in self.parameters if id(each()) in spread]
 
 
 def _versions(parameters: list[weakref.ref[torch.Tensor]]) -> dict[int, tuple[int, int]]:

@@ -27,7 +27,7 @@ from amplint.doctor.casts import Casts
 from amplint.doctor.collector import Collector
 from amplint.doctor.diagnosis import Diagnosis
 from amplint.doctor.findings import Cause, Evidence, Finding, Place, Report
-from amplint.doctor.gradients import Models, parameters_of
+from amplint.doctor.gradients import Models
 from amplint.doctor.guard import Guard
 from amplint.doctor.history import History
 from amplint.doctor.live import Live
@@ -73,7 +73,7 @@ class Watching:
             history=history,
             replays=self._replays,
             scalers=lambda: self._protocol.all_logs,
-            parameters=self._optimized,
+            optimizers=self._optimizers,
             sources=self._sources,
         )
         self._regions = Regions(self._collector)
@@ -114,10 +114,9 @@ class Watching:
     def _has_returned(self, call: RootCall) -> None:
         self._returned(call)
 
-    def _optimized(self) -> list[torch.Tensor]:
-        """The parameters of all optimizers."""
-        optimizers = (optimizer for optimizer, _ in self._protocol.units.optimizers())
-        return [each for optimizer in optimizers for each in parameters_of(optimizer) if each.is_floating_point()]
+    def _optimizers(self) -> list[Any]:
+        """The optimizers that have been seen."""
+        return [optimizer for optimizer, _ in self._protocol.units.optimizers()]
 
     def _watch_hooks(self, undo: ExitStack) -> None:
         for name in ("register_hook", "register_post_accumulate_grad_hook"):

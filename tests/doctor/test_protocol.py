@@ -231,6 +231,12 @@ WRONG = {
         loss_of(model).backward()  # AMP403
         scaler.step(optimizer)
     """,
+    "clip after the step, by the value": """
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        optimizer.step()
+        nn.utils.clip_grad_value_(model.parameters(), 0.001)  # AMP419
+    """,
     "clip after the step": """
         optimizer.zero_grad()
         scaler.scale(loss_of(model)).backward()
@@ -264,6 +270,47 @@ WRONG = {
     """,
 }
 RIGHT = {
+    "the norm is logged after the step": """
+        optimizer.zero_grad()
+        scaler.scale(loss_of(model)).backward()
+        scaler.step(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
+        scaler.update()
+    """,
+    "what is left after the step is clipped, and added to": """
+        loss_of(model).backward()
+        optimizer.step()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.001)
+    """,
+    "gradients are set by hand, and clipped, before another step": """
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        optimizer.step()
+        for p in model.parameters():
+            p.grad.copy_(torch.ones_like(p))
+        nn.utils.clip_grad_norm_(model.parameters(), 0.001)
+        optimizer.step()
+    """,
+    "one optimizer of two models that train in turns": """
+        if step == 0:
+            optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.05)
+        trained = other if step % 2 else model
+        loss_of(trained).backward()
+        nn.utils.clip_grad_norm_(trained.parameters(), 0.001)
+        optimizer.step()
+        trained.zero_grad(set_to_none=True)
+    """,
+    "copies of the weights that get their gradients by hand": """
+        if step == 0:
+            copies = [each.detach().clone().requires_grad_(True) for each in model.parameters()]
+            optimizer = torch.optim.SGD(copies, lr=0.05)
+        loss_of(model).backward()
+        for copy, p in zip(copies, model.parameters()):
+            copy.grad = p.grad.clone()
+            p.grad = None
+        nn.utils.clip_grad_norm_(copies, 0.001)
+        optimizer.step()
+    """,
     "a loss in half outside of the region, by a scale that float16 holds": """
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.float16):
