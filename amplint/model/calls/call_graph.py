@@ -92,6 +92,7 @@ class CallGraph:
                 found is not None
                 and (found.cls is None or not self._is_optimizer(found.cls))
                 and self._can_follow(found.function)
+                and not _is_left_to_subclasses(found.function)
                 and not self.matters(found)
                 and not self._module.once(Events).external_calls.has_events(found.function)
             )
@@ -474,3 +475,23 @@ def _values(function: ir.Function) -> list[ir.Value]:
 def _is(module: Module, function: ir.Function, name: str) -> bool:
     """Whether a function is decorated with `name`."""
     return any(name in module.names.of(each) for each in function.decorators)
+
+
+def _is_left_to_subclasses(function: ir.Function) -> bool:
+    """Whether a method does nothing but raise NotImplementedError: what its objects run is another one."""
+    raised = [each for each in function.body.statements if not _is_text(each)]
+    return (
+        function.cls is not None
+        and bool(raised)
+        and all(
+            isinstance(each, ir.Raise)
+            and any(
+                ir.last_name(value) == "NotImplementedError" for root in each.values() for value in ir.walk_values(root)
+            )
+            for each in raised
+        )
+    )
+
+
+def _is_text(statement: ir.Statement) -> bool:
+    return isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SOME = 2
 _MANY = 8
 _USES = ("parameters", "step", "zero_grad", "unscale_", "update", "scale", "param_groups")
+_TAKES = ("parameters", "step", "zero_grad", "unscale_", "scale")  # `update` takes no optimizer, but a meter's a name
 
 
 class Round(NamedTuple):
@@ -108,7 +109,7 @@ class Containers:
                 if isinstance(parent, ir.Attribute) and parent.attr in _USES:
                     return True
                 if isinstance(parent, ir.Call) and parent.func is not value:
-                    if self._objects.is_optimizer(value) is not None or ir.last_name(parent.func) in _USES:
+                    if self._objects.is_optimizer(value) is not None or ir.last_name(parent.func) in _TAKES:
                         return True
         return False
 
@@ -148,7 +149,7 @@ class Containers:
         up = item.parent
         if isinstance(up, ir.Attribute):
             return up.attr in _USES
-        return isinstance(up, ir.Call) and up.func is not item and ir.last_name(up.func) in _USES
+        return isinstance(up, ir.Call) and up.func is not item and ir.last_name(up.func) in _TAKES
 
     def _indexed(self, source: ir.Value) -> ir.Value | None:
         """The container whose indexes or keys a loop runs over."""

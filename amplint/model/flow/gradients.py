@@ -21,6 +21,10 @@ class GradientKind(str, Enum):
     UNKNOWN = "unknown"
 
 
+# What another function has made them; or none.
+UNSEEN = frozenset((GradientKind.ENTRY, GradientKind.UNKNOWN, GradientKind.MAYBE))
+
+
 class Gradients(NamedTuple):
     """What the gradients are, and the calls (by their ids) that brought it about."""
 
@@ -29,6 +33,7 @@ class Gradients(NamedTuple):
     origin: int = 0  # the backward that made them; of mixed ones the plain one
     by: int = 0  # the call that unscaled them
     used: int = 0  # the step that used them
+    stepped: int = 0  # the same, of any kind of gradients, if surely no backward came since
     updated: int = 0  # an update since
     cleared: int = 0  # the zero_grad that left none
     reported: int = 0  # a misuse of them was found: what follows from it isn't reported
@@ -80,23 +85,24 @@ def after_plain(before: Gradients, call: int, sure: bool, alone: bool, in_betwee
         and call
         and call not in (before.origin, *before.more)
     ):
-        return before._replace(more=(*before.more, call), used=0)
+        return before._replace(more=(*before.more, call), used=0, stepped=0)
     if kind in (GradientKind.PLAIN, GradientKind.MIXED, GradientKind.OVER):
-        return before._replace(used=0)
+        return before._replace(used=0, stepped=0)
     if kind is GradientKind.UNKNOWN:
         return UNKNOWN._replace(reported=before.reported)
     if kind is GradientKind.UNSCALED and in_between:
-        return before  # what comes on top of unscaled gradients has no scale, rightly
+        return before._replace(stepped=0)  # what comes on top of unscaled gradients has no scale, rightly
     if not sure and (kind is GradientKind.SCALED or not (alone or before.is_empty() or kind is GradientKind.MAYBE)):
         return UNKNOWN  # where there were none, there are plain ones or none
     if kind is GradientKind.SCALED:
-        return before._replace(kind=GradientKind.MIXED, origin=call)
+        return before._replace(kind=GradientKind.MIXED, origin=call, stepped=0)
     return Gradients(GradientKind.PLAIN, origin=call, reported=_reported_of(before), sure=sure)
 
 
 def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradients:
     """After a backward of a loss times the scale."""
     kind = before.kind
+    before = before._replace(stepped=0)
     if kind in (GradientKind.MIXED, GradientKind.OVER):
         return before._replace(used=0)
     if kind is GradientKind.PLAIN and before.used:  # a plain step took them: what is left of them is no loss's share

@@ -210,10 +210,13 @@ class State(NamedTuple):
         some.
         """
         held = (self.rest, *(each for _, each in self.groups))
-        if not any(each.is_empty() or (each.kind is GradientKind.ENTRY and each.updated) for each in held):
+        if not any(
+            each.is_empty() or each.stepped or (each.kind is GradientKind.ENTRY and each.updated) for each in held
+        ):
             return self
 
         def changed(_: str, before: Gradients) -> Gradients:
+            before = before._replace(stepped=0)
             if before.kind is GradientKind.ENTRY:
                 return before._replace(updated=0)
             return before._replace(kind=GradientKind.MAYBE) if before.is_empty() else before

@@ -14,6 +14,7 @@ from amplint.model.flow.event_states import (
 )
 from amplint.model.flow.gradients import (
     ENTRY,
+    UNSEEN,
     GradientKind,
     Gradients,
     after_clear,
@@ -374,12 +375,29 @@ class Transfer:
         kind = _wrong_with_direct_step(held)
         reported = held.reported and not self._is_of_reported_clip(held)
         if kind is None or reported or not held.scaler or self._is_off(held.scaler, state):
-            return state.with_gradients(optimizer, held._replace(used=call)) if optimizer else state
+            return self._after_other_step(event, optimizer, held, state) if optimizer else state
         gradients = held.kind if kind is ViolationKind.DIRECT_STEP_OF_SCALED else None
         self._report(Violation(kind, call, held.origin, call, held.scaler, optimizer, gradients), state)
         # Of a step without a look for inf only what overflows is wrong.
         known = held.reported if kind is ViolationKind.DIRECT_STEP_UNCHECKED else call
         return state.with_gradients(optimizer, held._replace(reported=known, used=call))
+
+    def _after_other_step(self, event: Event, optimizer: str, held: Gradients, state: State) -> State:
+        """The state after an optimizer's own step with gradients of which nothing is known to be wrong."""
+        call, before = event.call.id, self._step_before(held, "step")
+        if before is not None and before.scaler is not None:
+            again = ViolationKind.DIRECT_STEP_AGAIN
+            self._report(Violation(again, call, held.stepped, call, before.scaler, optimizer, held.kind), state)
+            return state.with_gradients(optimizer, held._replace(reported=call, used=call, stepped=0))
+        stepped = 0 if isinstance(event.call, ir.Call) and event.call.args else call  # a closure runs backward
+        return state.with_gradients(optimizer, held._replace(used=call, stepped=stepped))
+
+    def _step_before(self, held: Gradients, kind: str) -> Event | None:
+        """The step of a kind, by the scaler or past it, that has used the same gradients, of which no more is known."""
+        before = self.event_states.get(held.stepped)
+        if held.kind not in UNSEEN or held.reported or before is None or before.event.kind != kind:
+            return None
+        return before.event
 
     def _note_direct_step(self, event: Event, held: Gradients, state: State) -> None:
         """What a step past the scaler says of the clips before it."""
@@ -394,10 +412,11 @@ class Transfer:
 
     def _after_use(self, event: Event, scaler: str, optimizer: str, state: State) -> State | None:
         """`unscale_` and `step`."""
+        call = event.call.id
         if event.kind == "step":
             state = self._note_step(event, optimizer, state)
         if self.switches.disabled(scaler, state):
-            return _with_use(event, optimizer, state)
+            return _with_use(event, optimizer, state, stepped=0)
         state = state.met(optimizer) if optimizer else state
         held = state.gradients_of(optimizer)
         machine = _machine_of(scaler, optimizer, state)
@@ -409,23 +428,27 @@ class Transfer:
             self._raises(event, scaler, optimizer, error, state)
             return self.switches.off(scaler, state)
         state = self._use(event, scaler, optimizer, stage, state)
-        state = state.with_machine(scaler, after).with_transition(scaler, optimizer, event.call.id)
+        state = state.with_machine(scaler, after).with_transition(scaler, optimizer, call)
         if not optimizer:
             return state.all_gradients(lambda _, before: before if before.is_empty() else _havoc(before))
         state = self._havoc_shared(optimizer, state)
         if stage is Stage.READY:
-            held = after_unscale(state.gradients_of(optimizer), scaler, event.call.id)
+            held = after_unscale(state.gradients_of(optimizer), scaler, call)
             state = state.with_gradients(optimizer, held)
         if event.kind == "step":
-            state = state.with_transition(scaler, ScalerCall.STEP, event.call.id)
+            state = state.with_transition(scaler, ScalerCall.STEP, call)
             if isinstance(event.call, ir.Call) and len(event.call.args) > 1:
                 # What takes arguments of its own may clear the gradients, as SAM's first step does.
                 state = state.with_gradients(optimizer, _havoc(state.gradients_of(optimizer)))
-        return _with_use(event, optimizer, state)
+        return _with_use(event, optimizer, state, stepped=call)
 
     def _use(self, event: Event, scaler: str, optimizer: str, stage: Stage, state: State) -> State:
         """What `unscale_` and `step` say of the gradients that they meet."""
-        held = state.gradients_of(optimizer)
+        held, call = state.gradients_of(optimizer), event.call.id
+        if event.kind == "step" and optimizer and self._step_before(held, "optimizer_step") is not None:
+            first = ViolationKind.DIRECT_STEP_FIRST
+            self._report(Violation(first, held.stepped, call, call, scaler, optimizer, held.kind), state)
+            return state.with_gradients(optimizer, held._replace(reported=held.stepped))
         if stage is Stage.READY and optimizer and (not held.reported or self._is_of_reported_clip(held)):
             return self._look_through(event, scaler, optimizer, held, state)
         if stage is Stage.UNSCALED:
@@ -681,11 +704,12 @@ def _havoc(held: Gradients) -> Gradients:
     return Gradients(GradientKind.UNKNOWN, reported=held.reported)
 
 
-def _with_use(event: Event, optimizer: str, state: State) -> State:
+def _with_use(event: Event, optimizer: str, state: State, stepped: int) -> State:
     """The state where a step has used an optimizer's gradients; after anything else the same."""
     if event.kind != "step":
         return state
-    return state.with_gradients(optimizer, state.gradients_of(optimizer)._replace(used=event.call.id))
+    held = state.gradients_of(optimizer)._replace(used=event.call.id, stepped=stepped)
+    return state.with_gradients(optimizer, held)
 
 
 def _machine_of(scaler: str, optimizer: str, state: State) -> Machine:

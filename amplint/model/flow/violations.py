@@ -23,9 +23,10 @@ class ViolationKind(Enum):
     READ_BEFORE_UNSCALE = auto()
     READ_OF_CALLERS_GRADIENTS = auto()
     READ_OF_SCALED = auto()
-    # An optimizer's own step, where its gradients belong to the scaler: used before, scaled still, or unscaled without
-    # a look for inf that could skip it.
+    # An optimizer's own step, where its gradients belong to the scaler: used before, used by the scaler's step next,
+    # scaled still, or unscaled without a look for inf that could skip it.
     DIRECT_STEP_AGAIN = auto()
+    DIRECT_STEP_FIRST = auto()
     DIRECT_STEP_OF_SCALED = auto()
     DIRECT_STEP_UNCHECKED = auto()
     # The scaler takes gradients of a loss that it has not scaled. The finding stands at the backward.

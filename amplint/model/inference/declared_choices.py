@@ -39,7 +39,7 @@ def _declared(module: Module, value: ir.Value) -> Iterator[object]:
             if read[1].default is not None and ir.is_none(read[1].default):
                 yield None
     elif isinstance(value, ir.Attribute):
-        cls = _class_of(module, value.base)
+        cls = class_of(module, value.base)
         annotation = _field(module, cls, value.attr) if cls is not None else None
         yield from _annotated(module, annotation) if annotation is not None else _option(module, value)
 
@@ -93,12 +93,12 @@ def _field(module: Module, cls: ir.Class, name: str) -> ir.Value | None:
     return None
 
 
-def _class_of(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Class | None:
+def class_of(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Class | None:
     """The class of the project that a value is declared, or seen, to be an object of."""
     if not depth:
         return None
     if isinstance(value, ir.Quoted):
-        return _class_of(module, value.value, depth)
+        return class_of(module, value.value, depth)
     if isinstance(value, ir.Call):
         called = module.names.definition(value.func)
         if isinstance(called, ir.Function):
@@ -110,16 +110,16 @@ def _class_of(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Class 
             annotation = read[1].annotation if read is not None else None
             return own or (local_class(module, _unquoted(annotation)) if annotation is not None else None)
         only = only_reaching(module.names, value)
-        return _class_of(module, only.value, depth - 1) if isinstance(only, Assigned) else None
+        return class_of(module, only.value, depth - 1) if isinstance(only, Assigned) else None
     if not isinstance(value, ir.Attribute):
         return None
-    cls = _class_of(module, value.base, depth - 1)
+    cls = class_of(module, value.base, depth - 1)
     annotation = _field(module, cls, value.attr) if cls is not None else None
     if annotation is not None:
         return local_class(module, _unquoted(annotation))
     stored = cls.stored(value.attr) if cls is not None and owner_class(value) is not None else []
     inner = stored[0] if len(stored) == 1 else None
-    return _class_of(module, inner, depth - 1) if inner is not None else None
+    return class_of(module, inner, depth - 1) if inner is not None else None
 
 
 def _unquoted(annotation: ir.Value) -> ir.Value:

@@ -17,7 +17,9 @@ amplint also reports nothing if:
 
 - the arguments are unpacked (`**kwargs`);
 - the call has `enabled=False`;
-- `enabled`, or an `if` around the scaler, checks the device.
+- `enabled`, or an `if` around the scaler, checks the device;
+- `enabled` is a field of a class of settings, and all of its objects that can have it true are created where other
+  devices have raised an exception. If other files may create such objects, the finding is only *likely*.
 
 ## Why is this bad?
 The default device is cuda, on every machine. Without CUDA the scaler warns and disables itself. `scale()` then returns
@@ -73,10 +75,11 @@ cuda, where the scaler is right. Add `--unsafe-fixes` to check unsafe fixes too.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.base.paths import contents, remembered
 from amplint.base.reads import is_file
 from amplint.fixes.device_choice import Choice, choose
@@ -84,12 +87,13 @@ from amplint.fixes.edits import add_first_argument
 from amplint.model.inference.devices import device_of, region_devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.formulas import TRUE, both, negated, possible
+from amplint.model.inference.given_fields import given_field
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.module import build
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region, regions
-from amplint.model.project.importers import in_reach
+from amplint.model.project.importers import in_reach, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.lazy_lowering import CannotRead
 from amplint.model.syntax.queries import is_false
@@ -127,6 +131,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         if _is_for_cuda(module) or _scales_on_cuda(module, call) or _needs_cuda(module, call):
             continue
+        by_setting = _on_where_cuda_is(module, call)
+        if by_setting is not None and by_setting.is_sure:
+            continue
         other = _float16_elsewhere(module)
         fix, withheld = _fix(module, call)
         yield rule.finding(
@@ -135,7 +142,30 @@ def check(module: Module) -> Iterator[Finding]:
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if other is not None else None,
+            confidence=Confidence.LIKELY if by_setting is not None else None,
         )
+
+
+class _BySetting(NamedTuple):
+    """A scaler that settings made in sight enable on cuda alone; `is_sure`: no other file makes some."""
+
+    is_sure: bool
+
+
+def _on_where_cuda_is(module: Module, call: ir.Call) -> _BySetting | None:
+    """Whether `enabled` is a field of a class of settings, whose objects have it true on cuda alone: where they are
+    made, other devices have raised, or been left out.
+    """
+    enabled = call.keyword("enabled")
+    found = given_field(module, enabled) if enabled is not None else None
+    known = decided(module)
+    if found is None:
+        return None
+    cls, given = found
+    on = [both(known.inside(each.made), known.of(each.value)) for each in given]
+    if any(is_vague(each) or possible(each, negated(ON_CUDA)) is not None for each in on):
+        return None
+    return _BySetting(surely_lack(module.source.filename, re.compile(rb"\b%s\s*\(" % cls.name.encode())))
 
 
 def _leaves_device_open(module: Module, call: ir.Call) -> bool:

@@ -21,8 +21,9 @@ A finding is an error, except in these cases:
 | the region's device is not visible (`autocast(device.type)`), and amplint assumes cuda | is a `likely` warning |
 | the step is a method that amplint can't see | is a `likely` warning |
 | a base class that amplint can't see may use the scaler | is a `likely` warning |
-| the Accelerator has no `mixed_precision`: accelerate's configuration may choose float16 | is a `likely` warning |
 | the function only measures the memory of a step, or runs a profiler over it | is a suspicion |
+| the Accelerator has no `mixed_precision`: accelerate's configuration may choose one | is a suspicion |
+| the Accelerator is for bfloat16, in which a prepared model then runs, whatever region is around it | is a suspicion |
 
 amplint reports nothing:
 
@@ -193,7 +194,10 @@ def _of_accelerators(module: Module) -> Iterator[Finding]:
         if finding is None:
             continue
         name = module.on_one_line(each.accelerator)
-        unless = "" if each.is_sure else f'unless accelerate is configured for "{SCALES}", '
+        # With "bf16" a prepared model opens a region of its own, inside of the file's.
+        owner = accelerators(module)
+        may_be_own = not each.is_sure or ("bf16" in owner.precisions(each.accelerator) and any(owner.prepared()))
+        unless = "" if each.is_sure else f'unless accelerate is configured for "{SCALES}" or "bf16", '
         yield finding._replace(
             message=f"{unless}{finding.message}",
             fix=Fix(
@@ -201,7 +205,7 @@ def _of_accelerators(module: Module) -> Iterator[Finding]:
                 f'Create `{name}` with `mixed_precision="{SCALES}"`, so that `backward` scales, and open regions with '
                 f"`{name}.autocast()`",
             ),
-            confidence=finding.confidence if each.is_sure else Confidence.LIKELY,
+            confidence=Confidence.SUSPICION if may_be_own else finding.confidence,
         )
 
 

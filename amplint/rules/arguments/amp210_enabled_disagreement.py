@@ -16,6 +16,7 @@ A finding is an error, except in these cases:
 | the code | the finding |
 |---|---|
 | nothing is really trained: all data is random, and nothing is saved | is a warning |
+| another file hands the scaler, by its name, from the function that makes it to the one that trains | is `likely` |
 | only the device enables the scaler, or amplint can't see how the optimizer steps | is a `likely` warning |
 | the scaler is a parameter that is None, and no visible call passes a scaler | is a note, and a suspicion |
 | the scaler is an attribute of a parameter | is a note, and a suspicion |
@@ -116,6 +117,7 @@ from amplint.rules.shared.enabled_flags import (
     are_options,
     can_be_float16,
     constructions,
+    handed_on,
     independent,
     plain_steps,
     said,
@@ -187,13 +189,12 @@ def _when(what: str) -> str:
 def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     """A region round a loss that is scaled by a scaler which can be off."""
     scaler, known = receiver(found.event), decided(module)
-    made = constructions(module, scaler)
+    made, on, handed = _made(module, scaler)
     if not made or not can_be_float16(module, entered.region):
         return None
-    on = known.scaler_on(scaler)
     runs = runs_in(module, entered, "float16")
     region = both(runs, known.around(found.event.call))
-    if is_vague(on) or is_vague(region) or on == TRUE:
+    if not _can_be_told(module, on, region, handed=handed):
         return None
     connected = on != FALSE and about_amp(module, region, on) and not independent(module, region, on)
     if connected and (not _is_of_device(on) or about_amp(module, _without_choices(region), on)):
@@ -217,8 +218,29 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         fix=offered,
         withheld=withheld,
         severity=Severity.NOTE if together else _severity(module, found),
-        confidence=Confidence.SUSPICION if together else Confidence.LIKELY if connected else None,
+        confidence=Confidence.SUSPICION if together else Confidence.LIKELY if connected or handed else None,
     )
+
+
+def _made(module: Module, scaler: ir.Value) -> tuple[list[ir.Call], Formula, bool]:
+    """The calls that may have made a scaler, when it is on, and whether it is only likely that: another file hands it
+    on.
+    """
+    known, made = decided(module), constructions(module, scaler)
+    handed = handed_on(module, scaler) if not made else None
+    if handed is None:
+        return made, known.scaler_on(scaler), False
+    return [handed], both(known.inside(handed), known.of(scaler_arguments(module, handed).get("enabled"))), True
+
+
+def _can_be_told(module: Module, on: Formula, region: Formula, *, handed: bool) -> bool:
+    """Whether it is known when a scaler and a region are on, and the scaler isn't always.
+
+    Where another file hands the scaler on, the one function's settings may have other names than the other's.
+    """
+    if is_vague(on) or is_vague(region) or on == TRUE:
+        return False
+    return not handed or not about_amp(module, region, TRUE)
 
 
 def _may_go_together(module: Module, region: Formula, other: Formula) -> bool:

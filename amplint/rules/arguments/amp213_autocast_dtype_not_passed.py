@@ -5,7 +5,9 @@ Finds an autocast region for cuda without `dtype`, in each of these cases:
 
 1. The region is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`). This includes code
    under the `if` that uses the name `autocast` without a call.
-2. The region runs a model that the file casts to bfloat16.
+2. The region runs a model that the file casts to bfloat16, or that is created with a dtype which can be bfloat16
+   (`from_pretrained(name, torch_dtype=weight_dtype)`, `Net(dtype=dtype)`). In the second case the finding is only
+   *likely*.
 3. All other regions of the file are bfloat16.
 4. No region of the file has a dtype, and the file has a variable that is, or can be, bfloat16.
 5. No region of the file has a dtype, and the `enabled` of a scaler checks whether a setting is bfloat16.
@@ -14,7 +16,7 @@ amplint reports nothing if:
 
 - the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
 - a flag for float16 enables the region;
-- in cases 3 to 5, a scaler is always enabled: float16 may be intended;
+- in cases 3 to 5, and for a model that is created so, a scaler is always enabled: float16 may be intended;
 - the `if` is true for float16 too;
 - the region runs only when bfloat16 failed or is not supported;
 - the code chooses among several regions: the region is in a dict or a list, or its function or class has the name of a
@@ -63,14 +65,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.edits import add_last_argument
 from amplint.fixes.inherited_arguments import module_name
+from amplint.fixes.statements import says_the_same
+from amplint.model.calls.call_sites import passed
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import Dtype, dtypes, region_round
 from amplint.model.inference.formulas import TRUE, both, contradict, fact, in_order, possible
 from amplint.model.inference.value_sets import decided
+from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
@@ -78,6 +83,7 @@ from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import nodes_round
 from amplint.model.syntax.queries import is_false
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.torch_facts.names import AUTOCAST, SCALERS
 from amplint.model.usage.fallbacks import is_fallback
 from amplint.model.usage.module_casts import casts
@@ -103,16 +109,19 @@ rule = Rule(
     not_shown="a region in another half dtype is not wrong by itself",
 )
 
+_LOADS = ("from_pretrained", "from_config")
+
 
 class Evidence(NamedTuple):
     """What shows that bfloat16 is meant: in words, and the value that says so where there is one.
 
-    `withheld`: why there is no fix, where a person has to say which dtype it is.
+    `withheld`: why there is no fix, where a person has to say which dtype it is. `is_likely`: it may mean less.
     """
 
     text: str
     value: ir.Value | None = None
     withheld: str | None = None
+    is_likely: bool = False
 
 
 @rule.check
@@ -126,7 +135,7 @@ def check(module: Module) -> Iterator[Finding]:
             if _is_for_float16(module, region) or is_fallback(module, region.call):
                 continue
             found = _asked(module, region.call) or _cast(module, region) or _beside(module, region, every)
-            found = found or _scaled(module, region, every)
+            found = found or _scaled(module, region, every) or _created(module, region)
             if found is not None:
                 yield _finding(module, region, found)
     for value in module.references(AUTOCAST, "torch.cuda.amp.autocast"):
@@ -192,6 +201,44 @@ def _cast(module: Module, region: Region) -> Evidence | None:
             if not apart and not any(each.key == cast.key and each.dtype != "bfloat16" for each in every):
                 return Evidence(f"the model is cast to bfloat16 on {module.line(cast.call)}")
     return None
+
+
+def _created(module: Module, region: Region) -> Evidence | None:
+    """A model that is created with a dtype which can be bfloat16, and called in the region."""
+    holder, known = region.call.parent, decided(module)
+    for call in ir.calls_below(holder.body) if isinstance(holder, ir.With) and not _scales(module) else ():
+        for made in _makers(module, call.func):
+            given = made.keyword("torch_dtype") or made.keyword("dtype")
+            if given is None or not _decides(dtypes(module, given)):
+                continue
+            if possible(known.around(made), known.around(region.call), known.of(region.enabled)) is None:
+                continue
+            value = given if _is_readable(module, given, region.call) else None
+            text = module.on_one_line(given)
+            return Evidence(
+                f"the model from {module.line(made)} has the dtype `{text}`, which can be bfloat16",
+                value,
+                None if value is not None else "the dtype may not be available at the region; pass it by hand",
+                is_likely=True,
+            )
+    return None
+
+
+def _makers(module: Module, model: ir.Value) -> Iterator[ir.Call]:
+    """The calls of classes that create what is called as a model, also where its function is given it."""
+    yield from _makers_of(module, model)
+    read = parameter_read(module, model)
+    for value in passed(module, read[0], read[1].name) if read is not None else ():
+        if value is not None:
+            yield from _makers_of(module, value)
+
+
+def _makers_of(module: Module, model: ir.Value) -> Iterator[ir.Call]:
+    for source in objects(module).sources(model) if isinstance(model, (ir.Name, ir.Attribute)) else ():
+        made = ir.before_calls(source, *RETURNS_ITSELF)
+        name = ir.last_name(made.func) if isinstance(made, ir.Call) else ""
+        if isinstance(made, ir.Call) and (name in _LOADS or name[:1].isupper()):
+            yield made
 
 
 def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | None:
@@ -283,6 +330,13 @@ def _decides(found: list[Dtype]) -> bool:
     )
 
 
+def _is_readable(module: Module, value: ir.Value, at: ir.Node) -> bool:
+    """Whether a value is a name or attribute that says the same at another place of its own function."""
+    if not isinstance(value, (ir.Name, ir.Attribute)):
+        return False
+    return ir.function_of(value) is ir.function_of(at) and says_the_same(module, value, value, at)
+
+
 def _readable(module: Module, target: ir.Name | ir.Attribute, at: ir.Node) -> bool:
     if isinstance(target, ir.Attribute):
         function, own = ir.function_of(target), ir.function_of(at)
@@ -309,4 +363,5 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
         f"{f'`dtype={said}`' if found.withheld is None else 'the dtype'}",
         fix=fix,
         withheld=None if fix is not None else found.withheld or withheld,
+        confidence=Confidence.LIKELY if found.is_likely else None,
     )

@@ -18,10 +18,14 @@ Finds:
 9. a parameter such as `use_amp` that a training function, or the class of a trainer, never reads, while calls pass it;
 10. a field such as `use_amp` of a configuration (a dataclass, a class named `Config`), or a constant such as `USE_AMP`,
     that no code of a training program reads;
-11. `accelerator.native_amp = amp`, which switches the autocast of an Accelerator off where `amp` is false, but not the
+11. a setting of a configuration, `self.use_amp = config.get("use_amp")`, that a training program without any autocast
+    reads only to print or log that it is on;
+12. a setting that is read from a configuration as a whole, `config.get("use_amp", True)`, while the configuration that
+    the file writes out has it in a section: `{"training": {"use_amp": False}, ...}`;
+13. `accelerator.native_amp = amp`, which switches the autocast of an Accelerator off where `amp` is false, but not the
     scaler that `mixed_precision="fp16"` creates.
 
-Findings of cases 1, 4, 5, 9 and 10 are only `likely`. amplint reports nothing:
+Findings of cases 1, 4, 5 and 9 to 12 are only `likely`. amplint reports nothing:
 
 - in cases 1, 5 and 10, if another file of the program contains the name of the option or the field;
 - in cases 1 and 10, if the parsed arguments or the fields are passed as a whole to code that amplint can't see
@@ -37,7 +41,7 @@ functions with decorators: something else may say which parameters they have.
 Nothing raises. A run that should be in half precision trains in float32, slower and with more memory. A run that should
 be in bfloat16 trains in float16, without a scaler. Whoever compares two precisions may compare a run with itself.
 
-In case 11 the loss is still scaled, but the forward pass runs in float32, and `accelerator.clip_grad_norm_` doesn't
+In case 13 the loss is still scaled, but the forward pass runs in float32, and `accelerator.clip_grad_norm_` doesn't
 unscale the gradients: it clips them while they are multiplied by the loss scale.
 
 ## Example
@@ -92,6 +96,7 @@ from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.accelerators import accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.device_tests import device_tests
+from amplint.rules.shared.misread_settings import announced, read_beside
 from amplint.rules.shared.option_reads import are_given_away, is_unread, texts_asked
 from amplint.rules.shared.precision_tests import (
     BFLOAT16,
@@ -194,6 +199,7 @@ def check(module: Module) -> Iterator[Finding]:
     for each in (
         *_unread(module),
         *_unread_elsewhere(module),
+        *_misread(module),
         *_always_on(module),
         *_inverted(module),
         *_on_in_evaluation(module),
@@ -250,6 +256,25 @@ def _unread_elsewhere(module: Module) -> Iterator[_Ignored]:
     for each in unread_fields(module) if not module.once(_may_read_all) else ():
         said = f"`{each.name}` has no effect: no code of this program reads this setting; use the setting, or remove it"
         yield _Ignored(each.span, said, withheld=_MEANING, confidence=_LIKELY)
+
+
+def _misread(module: Module) -> Iterator[_Ignored]:
+    """Each setting that is read only to say that it is on, or that is looked for in the wrong place."""
+    for each in announced(module):
+        said = (
+            f"`{each.name}` has no effect: this program only says that it is on, and trains without autocast; use the "
+            "setting, or remove it"
+        )
+        yield _Ignored(each.read, said, withheld=_MEANING, confidence=_LIKELY)
+    for one in read_beside(module):
+        read, place = module.on_one_line(one.read), module.line(one.written)
+        said = (
+            f'`{read}` looks for `{one.key}` beside "{one.section}", where the configuration on {place} has it: the '
+            "setting has no effect; read it from that section"
+        )
+        yield _Ignored(
+            one.read, said, withheld="amplint can't tell which other configurations there are", confidence=_LIKELY
+        )
 
 
 def _always_on(module: Module) -> Iterator[_Ignored]:

@@ -9,14 +9,15 @@ Finds:
   `if accelerator.sync_gradients`, or where `optimizer.step()` runs only every n-th iteration;
 - `accelerator.clip_grad_norm_` twice before one step;
 - `accelerator.clip_grad_norm_` before a step that the code skips if the norm is not finite;
-- a clip, torch's or accelerate's, that comes before the only backward pass of its step.
+- a clip, torch's or accelerate's, that comes before the only backward pass of its step, or after the step.
 
 How serious a finding is:
 
 - If the file sets `mixed_precision="fp16"`, the finding is an error.
 - If the precision is configured elsewhere (`accelerate launch`, a configuration file), the finding is a warning: the
   code works until someone chooses float16.
-- A clip before the backward pass is always an error: in any precision it does not clip the gradients of its step.
+- A clip before the backward pass, or after the step, is always an error: in any precision it does not clip the
+  gradients that the step uses.
 
 A finding about micro steps is only `likely` if by default each step has only one (`gradient_accumulation_steps` is 1).
 
@@ -88,6 +89,7 @@ There is no fix:
 
 - if the call passes an argument that accelerate's clip doesn't have (`foreach`, `error_if_nonfinite`);
 - if the optimizer may not step after the clip;
+- if the clip comes after the step;
 - if several optimizers step after the clip: accelerate's clip unscales for all of them, and after the first step the
   second one would unscale again. Give all parameters to one optimizer;
 - if the returned norm is used, and would be undefined on micro steps;
@@ -180,10 +182,11 @@ def check(module: Module) -> Iterator[Finding]:
         for met in step.met:
             found = None
             if met.call.id not in told and met.kind == "torch":
-                found = _past(module, step, met) or _early(module, step, met)
+                found = _past(module, step, met) or _early(module, step, met) or _late(module, step, met)
             elif met.call.id not in told and met.kind == "clip":
                 found = (
                     _early(module, step, met)
+                    or _late(module, step, met)
                     or _again(module, step, met)
                     or _on_micro_steps(module, step, met)
                     or _not_stepped(module, step, met)
@@ -421,6 +424,23 @@ def _early(module: Module, step: Step, clip: Met) -> Finding | None:
         withheld=withheld,
         severity=Severity.ERROR,
         confidence=_confidence(module) or (Confidence.LIKELY if loop is None else None),
+    )
+
+
+def _late(module: Module, step: Step, clip: Met) -> Finding | None:
+    """A clip, torch's or the Accelerator's own, of gradients that the step has used already."""
+    used = step.too_late(clip)
+    backward = next((each for each in step.met if each.kind == "backward"), None)
+    if used is None or backward is None or _severity(module, _receiver(backward.call)) is None:
+        return None
+    accelerator = module.text(_receiver(backward.call))
+    return rule.finding(
+        module.span(clip.call),
+        f"this clip has no effect: the optimizer has already stepped on {module.line(used.call)}; clip between the "
+        f"backward pass and the step, with `{accelerator}.{_method(module, clip) or 'clip_grad_norm_'}`",
+        withheld="the clip has to come before the step; move the clip by hand",
+        severity=Severity.ERROR,
+        confidence=_confidence(module),
     )
 
 

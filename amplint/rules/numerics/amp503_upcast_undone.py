@@ -61,11 +61,13 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.disabled_region import switched_off, wrapped
 from amplint.fixes.inherited_arguments import module_name
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import FLOAT32, HALF
 from amplint.model.inference.values import held
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
@@ -85,6 +87,7 @@ rule = Rule(
 )
 
 _CASTS = ("float", "to")
+_DEEP = 4  # functions, one in the other
 # What is asked of a tensor that has nothing to do with its numbers.
 _ASKED = {"device", "dtype", "shape", "size", "dim", "ndim", "numel", "requires_grad"}
 
@@ -133,7 +136,17 @@ def _idle(module: Module, upcasts: list[Seen]) -> set[int]:
         return set()
     computed = {each.node.id for each in half(module) if each.autocast.state == Autocast.ON}
     computed -= {each.node.id for each in upcasts}
-    return {cast for cast, base in of_float32 if held(module, base).id not in computed}
+    return {cast for cast, base in of_float32 if not _is_computed(module, base, computed)}
+
+
+def _is_computed(module: Module, value: ir.Value, computed: set[int], depth: int = _DEEP) -> bool:
+    """Whether an op has computed a value, also in a function of the project that gives it."""
+    made = held(module, value)
+    callee = module.once(CallGraph).find(made) if isinstance(made, ir.Call) and depth else None
+    given = [each.value for each in returned(callee.function)] if callee is not None else []
+    return made.id in computed or (
+        bool(given) and all(each is not None and _is_computed(module, each, computed, depth - 1) for each in given)
+    )
 
 
 def _to_do(module: Module, seen: Seen) -> str:

@@ -14,7 +14,8 @@ amplint reports nothing:
 
 - on cpu and mps, where the loss runs under autocast;
 - under `enabled=False`;
-- if the region's device is unknown;
+- if the region's device is unknown; that of `accelerator.autocast()` is cuda if the file creates the Accelerator for
+  float16;
 - if `enabled` of the region is a parameter that is False by default;
 - if amplint can't see how the loss is created.
 
@@ -74,6 +75,7 @@ from amplint.model.inference.values import parameter_read, values_of
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.names.version_guards import conditions_of, tests_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.openers import Open, may_switch, openers
 from amplint.model.regions.regions_at import enabled_at
@@ -83,6 +85,7 @@ from amplint.model.syntax.control import parts_that_hold
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
 from amplint.model.torch_facts.op_spellings import RESHAPES
+from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.mentions_of import keys_made_by, near_kept, words_of
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import casting_up
@@ -241,9 +244,20 @@ def _is_assigned_in_an_arm(value: ir.Value) -> bool:
 def _forbidding(module: Module, found: Open) -> set[str]:
     if does_nothing(module, found.region):
         return set()
+    if _is_accelerators(module, found.region):
+        return {"cuda"}
     return {
         each.type for each in region_devices(module, found.region) if each.type in _BANNED and each.type is not None
     }
+
+
+def _is_accelerators(module: Module, region: Region) -> bool:
+    """Whether an Accelerator opens a region, and the file makes it for float16, which accelerate has for GPUs alone."""
+    owner = ir.called_on(region.call, "autocast") if region.opaque else None
+    if owner is None or not accelerators(module).owns(owner) or accelerators(module).has_no_scaler(owner):
+        return False
+    how = accelerators(module).scaling(owner)
+    return how is not None and how.is_asked_for
 
 
 def _asks_for_precision(test: ir.Value) -> bool:

@@ -5,7 +5,7 @@ Finds `optimizer.step()` after `scaler.scale(loss).backward()`, if the gradients
 
 - still multiplied by the loss scale;
 - unscaled by `scaler.unscale_`: only `scaler.step` would skip the step after an overflow;
-- already used by `scaler.step`: the optimizer steps twice.
+- used by `scaler.step`, too: the optimizer steps twice with the same gradients. That is found wherever the backward is.
 
 Also finds:
 
@@ -84,7 +84,7 @@ from amplint.fixes.statements import line_behind, own_statement, removed, says_t
 from amplint.model.calls.external_calls import bases_in_sight, inherits
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
-from amplint.model.flow.gradients import GradientKind
+from amplint.model.flow.gradients import UNSEEN, GradientKind
 from amplint.model.flow.state import State
 from amplint.model.flow.value_uses import LOGS
 from amplint.model.flow.violations import ViolationKind
@@ -105,6 +105,7 @@ from amplint.rules.shared.default_values import number_by_default
 from amplint.rules.shared.scale_reports import uses_scale_before
 from amplint.rules.shared.scaler_order import (
     Misuse,
+    asked,
     asked_apart,
     calls_of,
     computed_between,
@@ -140,10 +141,11 @@ _FOLLOW = 4  # calls
 # Those of them that don't add the weight decay to the gradients.
 _DECOUPLED = re.compile(r"(?i)\.(\w*adamw\w*|adafactor)$")
 _NO_SKIPS = "steps with inf or NaN gradients aren't skipped"
-_SCALED, _UNCHECKED, _AGAIN = (
+_SCALED, _UNCHECKED, _AGAIN, _FIRST = (
     "steps on gradients still multiplied by the loss scale",
     "steps without the scaler, which would skip a step with inf or NaN gradients",
     "steps a second time, without the scaler",
+    "steps without the scaler, and then a second time through it with the same gradients",
 )
 
 
@@ -262,6 +264,7 @@ _SAYS = {
     ViolationKind.DIRECT_STEP_OF_SCALED: _SCALED,
     ViolationKind.DIRECT_STEP_UNCHECKED: _UNCHECKED,
     ViolationKind.DIRECT_STEP_AGAIN: _AGAIN,
+    ViolationKind.DIRECT_STEP_FIRST: _FIRST,
 }
 
 
@@ -276,6 +279,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
     confidence = Confidence.CERTAIN if sure else _are_the_scalers(module, each)
     if (
         confidence is None
+        or _is_chosen_apart(each)
         or violation.optimizer in holders(module)
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
         or uses_scale_before(module, event.call, unscaled)
@@ -298,6 +302,15 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
     # With its scaler off a step through it is a plain one, and what follows from another misuse is said there.
     always = all(flow.disabled(scaler, each) or each.gradients_of(violation.optimizer).reported for each in others)
     return _Misuse(what, scaler, always, confidence)
+
+
+def _is_chosen_apart(each: Misuse) -> bool:
+    """Whether, where the backward is out of sight, conditions choose between a direct step and the scaler's."""
+    if each.violation.gradients not in UNSEEN or each.cause is None:
+        return False
+    pair = each.node, each.cause.call
+    tests = [test for one, other in (pair, pair[::-1]) for test in asked(each.flow, one, other)]
+    return any(not each.flow.conditions.counts(test) for test in tests)
 
 
 class _ChosenScale(NamedTuple):

@@ -15,6 +15,8 @@ resumed with AMP:
 - None or an empty dict is saved instead of the state: `scaler.state_dict() if use_amp else None`;
 - the scaler itself is saved, by a function of the program that takes the state of each object
   (`save({"model": model, "scaler": scaler})`). This finding is only *likely*;
+- functions save and load the state of a scaler that they are given, and another function of the file makes and returns
+  one (`return GradScaler(enabled=settings.use_scaler)`). This finding is only *likely*;
 - the code sets the flag from a device that each run chooses (`enabled=args.device == "cuda"`). This finding is only
   *likely*.
 
@@ -68,12 +70,14 @@ from amplint.fixes.statements import own_statement
 from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.inference.formulas import contradict, negated
 from amplint.model.inference.value_sets import decided
-from amplint.model.objects.amp_objects import objects
+from amplint.model.inference.values import parameter_read, values_of
+from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
 from amplint.model.objects.terms import Op
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.nesting import conditions, ifs_round
 from amplint.model.syntax.queries import is_false
+from amplint.model.torch_facts.names import SCALERS
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.checkpoints import State, saved_by, slot_of, states
@@ -92,7 +96,7 @@ from amplint.rules.shared.other_runs import (
     whole_files,
 )
 from amplint.rules.shared.scaler_keepers import reads
-from amplint.rules.shared.scaler_usage import ScalerUsage, argument_of, asks, every_scaler_usage
+from amplint.rules.shared.scaler_usage import ScalerUsage, argument_of, asks, every_scaler_usage, flags_in
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -132,6 +136,8 @@ def check(module: Module) -> Iterator[Finding]:
             if found is not None:
                 yield found
                 break
+        else:
+            yield from _of_given(module, load)
 
 
 def _finding(
@@ -191,6 +197,54 @@ def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> Finding 
     return None
 
 
+def _of_given(module: Module, load: State) -> Iterator[Finding]:
+    """A load into a parameter that is likely the one scaler which the file makes, in a function that returns it."""
+    made = _returned_one(module)
+    if made is None or not _is_given(module, load.of) or len(load.call.args) != 1:
+        return
+    usage = ScalerUsage(module, load.key, [made], made.call)
+    saves = [each.call for each in states(module, "state_dict") if _is_given(module, each.of)]
+    saves.sort(key=lambda save: abs(save.id - load.call.id))  # functions that belong together stand together
+    for entry in entries(module, load.call):
+        for save in saves:
+            if entry.key in _keys(module, save) and is_of_another_run(module, load.call, save, entry):
+                found = off_in_another_run(module, Resumed(usage, save, load.call, entry))
+                if found is not None and not found.device and not _asks_whether_on(module, load.call, made):
+                    yield _of_lost(module, load.call, save, found, likely=True)
+                    return
+
+
+def _asks_whether_on(module: Module, load: ir.Call, made: Made) -> bool:
+    """Whether an if round a load, or in it, asks for the state, for the flag, or whether the scaler is on."""
+    flags = flags_in(module, made.enabled) if made.enabled is not None else set[str]()
+    tests = [each.test for each in ifs_round(load)]
+    parts = [part for test in tests for part in ir.walk_values(test)]
+    return (
+        any(isinstance(each, ir.Attribute) and each.attr == "is_enabled" for each in parts)
+        or any(flags_in(module, test) & flags for test in tests)
+        or any(isinstance(value, ir.Conditional) for value in _values_round(load))
+        or any(is_asked_for(module, each) for each in entries(module, load))
+    )
+
+
+def _returned_one(module: Module) -> Made | None:
+    """The construction of the only scaler of the file, if a function returns it at once."""
+    made = [each for each in module.calls_of(*SCALERS) if module.is_own(each)]
+    if len(made) != 1 or not isinstance(made[0].parent, ir.Return):
+        return None
+    return Made(made[0], scaler_arguments(module, made[0]).get("enabled"))
+
+
+def _is_given(module: Module, scaler: ir.Value) -> bool:
+    """Whether an object is a parameter, called or used like a scaler, for all that its function does."""
+    named = "scaler" in ir.last_name(scaler).lower() or objects(module).is_scaler(scaler) is not None
+    return (
+        named
+        and parameter_read(module, scaler) is not None
+        and all(each.is_open or ir.is_none(each.value) for each in values_of(module, scaler).leaves)
+    )
+
+
 def _only_by_hasattr(found: Lost) -> bool:
     """Whether all that is asked is whether the object has the scaler, which nothing decides in sight."""
     asked = turning(found.world, found.formula)
@@ -211,7 +265,7 @@ def _given_whole(module: Module, usage: ScalerUsage) -> list[ir.Value]:
     return found
 
 
-def _of_lost(module: Module, load: ir.Call, save: ir.Value, found: Lost) -> Finding:
+def _of_lost(module: Module, load: ir.Call, save: ir.Value, found: Lost, *, likely: bool = False) -> Finding:
     when = said(module, found.world, found.formula, turning(found.world, found.formula)) or "if the scaler was disabled"
     state = f"{module.line(save)} saves an empty state (the scaler is disabled)"
     if found.what == "None":
@@ -223,7 +277,7 @@ def _of_lost(module: Module, load: ir.Call, save: ir.Value, found: Lost) -> Find
         f"{when}, {state}: resuming from that checkpoint {goes_on} raises",
         found.what,
         severity=Severity.WARNING,
-        confidence=Confidence.LIKELY if found.device or not isinstance(save, ir.Call) else Confidence.CERTAIN,
+        confidence=Confidence.LIKELY if likely or found.device or not isinstance(save, ir.Call) else Confidence.CERTAIN,
     )
 
 

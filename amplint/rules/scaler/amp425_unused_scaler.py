@@ -5,7 +5,8 @@ Finds a variable that holds a new `GradScaler`, also a conditional one (`GradSca
 scaler never scales a loss:
 
 - the code only compares the variable with None, prints it, or saves and loads its state;
-- the code only passes the variable to a function that never reads that parameter, and trains without autocast.
+- the code only passes the variable to a function that never reads that parameter, and trains without autocast;
+- its function runs backward by `accelerator.backward(loss)`, which scales by accelerate's own scaler alone.
 
 If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`), and its call passes none, the
 message names that call.
@@ -16,8 +17,9 @@ and a suspicion: the line may be left over from code with AMP, and has no effect
 
 amplint reports nothing:
 
-- if the file opens an autocast region: AMP207 finds float16 regions without a scaler, and bfloat16 needs none. Two
-  cases are still reported: a function takes a scaler and doesn't get it, or gets the scaler and never reads it;
+- if the file opens an autocast region: AMP207 finds float16 regions without a scaler, and bfloat16 needs none. Three
+  cases are still reported: a function takes a scaler and doesn't get it, or gets the scaler and never reads it,
+  or the Accelerator runs backward;
 - if the file calls nothing that trains, judged by the words `backward`, `step`, `fit` and `train` in names;
 - about a scaler that is always disabled;
 - about attributes (`self.scaler`), which another file may use;
@@ -67,6 +69,7 @@ from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.torch_facts.names import SCALERS
+from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:
@@ -94,23 +97,60 @@ def check(module: Module) -> Iterator[Finding]:
     for call in module.own.near(*module.words(*SCALERS)).calls:
         name = _kept_in(call) if module.names.of(call.func) & SCALERS else None
         ignoring = _ignoring(module, name) if name is not None else None
-        enabled = decided(module).of(scaler_arguments(module, call).get("enabled"))
-        if name is None or ignoring is None or enabled == FALSE:
-            continue
-        leaving_out = _leaving_out(module, name) if not ignoring else None
-        if leaving_out is None and not ignoring and (regions(module) or not module.once(_trains)):
+        if name is None or ignoring is None:
             continue
         outside = ir.function_of(name) is None
         if outside and not (module.source.cells or "__main__" in module.source.text):
             continue
-        is_left = leaving_out is None and not ignoring and not _is_asked_for(module, call)
-        yield rule.finding(
-            module.span(call),
-            _said(module, name, leaving_out, ignoring),
-            withheld="amplint can't tell whether AMP is wanted",
-            severity=Severity.NOTE if is_left else None,
-            confidence=Confidence.SUSPICION if is_left else Confidence.LIKELY if outside else None,
-        )
+        enabled = decided(module).of(scaler_arguments(module, call).get("enabled"))
+        finding = _judge(module, call, name, ignoring) if enabled != FALSE else None
+        if finding is not None:
+            yield finding
+
+
+def _judge(module: Module, call: ir.Call, name: ir.Name, ignoring: list[ir.Call]) -> Finding | None:
+    leaving_out = _leaving_out(module, name) if not ignoring else None
+    is_idle = leaving_out is None and not ignoring
+    past = _backward_past(module, name) if is_idle else None
+    if past is not None:
+        return _next_to_accelerator(module, call, name, past)
+    if is_idle and (regions(module) or not module.once(_trains)):
+        return None
+    is_left, outside = is_idle and not _is_asked_for(module, call), ir.function_of(name) is None
+    return rule.finding(
+        module.span(call),
+        _said(module, name, leaving_out, ignoring),
+        withheld="amplint can't tell whether AMP is wanted",
+        severity=Severity.NOTE if is_left else None,
+        confidence=Confidence.SUSPICION if is_left else Confidence.LIKELY if outside else None,
+    )
+
+
+def _next_to_accelerator(module: Module, call: ir.Call, name: ir.Name, backward: ir.Call) -> Finding:
+    """The finding of a scaler that an Accelerator's backward passes by, as it has one of its own."""
+    accelerator = ir.called_on(backward, "backward")
+    assert accelerator is not None
+    has_own = accelerators(module).precisions(accelerator) == {SCALES}
+    how = "has a scaler of its own" if has_own else f'scales with a scaler of its own, and only for "{SCALES}"'
+    return rule.finding(
+        module.span(call),
+        f"`{name.name}` is never used: `{module.on_one_line(backward.func)}` on {module.line(backward)} doesn't know "
+        f"it, and {how}; remove this scaler"
+        + ("" if has_own else f', and let the Accelerator choose the precision: `mixed_precision="{SCALES}"`'),
+        withheld="amplint can't tell which precision is wanted",
+        severity=Severity.NOTE if has_own else None,
+        confidence=Confidence.LIKELY if ir.function_of(name) is None else None,
+    )
+
+
+def _backward_past(module: Module, name: ir.Name) -> ir.Call | None:
+    """The first backward pass by an Accelerator, in the function of a variable with a scaler."""
+    known, function = accelerators(module), ir.function_of(name)
+    if not known.is_used:
+        return None
+    calls = module.own.within(function).called("backward")
+    found = (each for each in calls if ir.function_of(each) is function and known.kind(each) == "backward")
+    return next(found, None)
 
 
 def _is_asked_for(module: Module, call: ir.Call) -> bool:

@@ -2,8 +2,12 @@
 
 ## What it does
 Finds a `zero_grad()` that runs in each iteration of a loop with a backward pass, while the optimizer steps only in
-every k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass, `zero_grad()` and the step have to be
-in one function. If `k` is a setting, the message says "when `k > 1`".
+every k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass and `zero_grad()` have to be in one
+function; the step may be in a function that is called there, such as `step_optimizer(optimizer)`. If `k` is a setting,
+the message says "when `k > 1`".
+
+Also finds a `zero_grad()` before the backward pass in `with accelerator.accumulate(model):`, if the optimizer is
+prepared. Such an optimizer clears and steps on the last micro step alone: it then has only the gradients of that one.
 
 amplint reports nothing:
 
@@ -59,11 +63,12 @@ of the whole batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations, product
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, text_with_comment
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.objects.amp_objects import objects
@@ -71,7 +76,9 @@ from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates, exclusive, loop_of, upwards
 from amplint.registry.rule import Rule
+from amplint.rules.shared.accumulate_contexts import EarlyClear, early_clears
 from amplint.rules.shared.accumulation_boundary import micro_steps
+from amplint.rules.shared.scaler_order import places
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -81,11 +88,26 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
-    triggers=("zero_grad & backward & scaler & %", "zero_grad & backward & autocast & %"),
+    triggers=(
+        "zero_grad & backward & scaler & %",
+        "zero_grad & backward & autocast & %",
+        "zero_grad & backward & .accumulate( & autocast",
+        "zero_grad & backward & .accumulate( & caler",
+        "zero_grad & backward & .accumulate( & mixed_precision",
+    ),
     not_shown="verify compares with the same step without AMP, which clears its gradients in the same places",
 )
 
 _STEPS = ("step", "optimizer_step")
+# What another file's function is called that does nothing but step the optimizer that it is given.
+_STEPS_IT = re.compile(r"(?i)^_*(optim\w*_?step|step_?optim\w*|step)$")
+
+
+class Step(NamedTuple):
+    """A step of an optimizer, or the call that leads to it, as the function of a clear has it."""
+
+    call: ir.Value
+    optimizer: str
 
 
 @rule.check
@@ -93,16 +115,55 @@ def check(module: Module) -> Iterator[Finding]:
     """Each clear that runs on every micro step of an accumulation."""
     done = set[int]()
     for flow in flows(module):
-        steps = [each for each in flow.events if each.kind in _STEPS and each.optimizer is not None]
-        clears = [each for each in flow.events if each.kind == "zero_grad" and module.is_own(each.call)]
-        for step, clear in product(steps, clears):
-            found = _judge(module, flow, step, clear) if clear.call.id not in done else None
+        for clear in (each for each in flow.events if each.kind == "zero_grad" and module.is_own(each.call)):
+            steps = _steps(module, flow, clear.call) if clear.call.id not in done else []
+            found = next(filter(None, (_judge(module, flow, steps, step, clear) for step in steps)), None)
             if found is not None:
                 done.add(clear.call.id)
                 yield found
+    for early in early_clears(module):
+        if early.call.id not in done:
+            done.add(early.call.id)
+            yield _under_accumulate(module, early)
 
 
-def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | None:
+def _under_accumulate(module: Module, early: EarlyClear) -> Finding:
+    """The finding of a clear in `with accelerator.accumulate(...)`."""
+    text = module.on_one_line(early.period) if early.period is not None else "gradient_accumulation_steps"
+    updates = [each for each in module.own.called("update") if _is_scalers(module, each)]
+    offered, withheld = _fix(module, updates, early.step, early.call, cleared=False)
+    return rule.finding(
+        module.span(early.call),
+        ("" if early.is_number else f"when `{text} > 1`, ")
+        + f"`{module.on_one_line(early.call)}` clears the gradients of all micro steps but the last: a prepared "
+        "optimizer clears on that one alone, and its backward pass follows; clear the gradients after the step on "
+        f"{module.line(early.step)}",
+        fix=offered,
+        withheld=withheld,
+        confidence=Confidence.LIKELY if early.period is None else None,
+    )
+
+
+def _is_scalers(module: Module, call: ir.Call) -> bool:
+    """Whether a call is of a scaler's method."""
+    return isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base) is not None
+
+
+def _steps(module: Module, flow: Flow, clear: ir.Value) -> list[Step]:
+    """The steps that a flow comes to, where a clear's own function makes them or calls what does."""
+    known, found = objects(module), list[Step]()
+    for each in flow.events:
+        if each.kind in _STEPS and each.optimizer is not None:
+            found += [
+                Step(place, each.optimizer) for place in places(flow, each.call, clear) if isinstance(place, ir.Call)
+            ]
+        elif each.kind == "opaque" and isinstance(each.call, ir.Call) and _STEPS_IT.match(ir.last_name(each.call.func)):
+            keys = (known.key(arg.value) for arg in each.call.args)
+            found += [Step(each.call, key) for key in keys if key is not None and known.is_optimizers(key)]
+    return found
+
+
+def _judge(module: Module, flow: Flow, steps: list[Step], step: Step, clear: Event) -> Finding | None:
     loop = loop_of(step.call)
     if not _is_of(module, clear, step) or loop_of(clear.call) is not loop:
         return None
@@ -111,12 +172,15 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     period = micro_steps(module, step.call, clear.call)
     if period is None or (isinstance(period, ir.Constant) and period.value == 1):
         return None
-    if not _runs_on_each_micro_step(flow, loop, step, clear) or not _all_wait(module, flow, loop, clear, period):
+    all_wait = _all_wait(module, [each.call for each in steps if loop_of(each.call) is loop], clear, period)
+    if not all_wait or not _runs_on_each_micro_step(flow, loop, step, clear):
         return None
     text = module.on_one_line(period)
     when = "" if isinstance(period, ir.Constant) else f"when `{text} > 1`, "
-    offered, withheld = _fix(module, flow, step, clear)
-    to_do = "remove this call" if _cleared_after(flow, step, clear) else "clear the gradients after that step"
+    updates = [each.call for each in flow.events if each.kind == "update"]
+    cleared = _cleared_after(flow, step, clear)
+    offered, withheld = _fix(module, updates, step.call, clear.call, cleared)
+    to_do = "remove this call" if cleared else "clear the gradients after that step"
     return rule.finding(
         module.span(clear.call),
         f"{when}`{module.on_one_line(clear.call)}` clears the gradients on each micro step: the step on "
@@ -126,7 +190,7 @@ def _judge(module: Module, flow: Flow, step: Event, clear: Event) -> Finding | N
     )
 
 
-def _is_of(module: Module, clear: Event, step: Event) -> bool:
+def _is_of(module: Module, clear: Event, step: Step) -> bool:
     """Whether a clear is of the optimizer that steps, or of the model whose parameters that has."""
     if clear.optimizer is not None or not isinstance(clear.call, ir.Call):
         return clear.optimizer == step.optimizer
@@ -135,7 +199,7 @@ def _is_of(module: Module, clear: Event, step: Event) -> bool:
     return key is not None and step.optimizer in known.owned_by(key)
 
 
-def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement | None, step: Event, clear: Event) -> bool:
+def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement | None, step: Step, clear: Event) -> bool:
     """Whether a loop has a backward pass in each iteration, and the clear before it or after the step.
 
     Between the two it leaves the step without gradients: AMP407.
@@ -148,9 +212,8 @@ def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement | None, step: Event,
     return not any(test in upwards(ir.statement_of(each)) for each in backwards for test in tests)
 
 
-def _all_wait(module: Module, flow: Flow, loop: ir.Statement | None, clear: Event, period: ir.Value) -> bool:
+def _all_wait(module: Module, steps: list[ir.Value], clear: Event, period: ir.Value) -> bool:
     """Whether all steps in a loop wait for the same micro steps: no optimizer is meant to train more often."""
-    steps = [each.call for each in flow.events if each.kind in _STEPS and loop_of(each.call) is loop]
     found = {_text(module, micro_steps(module, each, clear.call)) for each in steps}
     return found == {_text(module, period)} and not any(exclusive(*pair) for pair in combinations(steps, 2))
 
@@ -159,7 +222,7 @@ def _text(module: Module, value: ir.Value | None) -> str:
     return module.on_one_line(value) if value is not None else ""
 
 
-def _cleared_after(flow: Flow, step: Event, clear: Event) -> bool:
+def _cleared_after(flow: Flow, step: Step, clear: Event) -> bool:
     """Whether another clear always follows the step."""
     return any(
         each.kind == "zero_grad" and each.optimizer == step.optimizer and dominates(step.call, each.call)
@@ -168,27 +231,30 @@ def _cleared_after(flow: Flow, step: Event, clear: Event) -> bool:
     )
 
 
-def _fix(module: Module, flow: Flow, step: Event, clear: Event) -> tuple[Fix | None, str | None]:
+def _last_of(step: ir.Statement, updates: Sequence[ir.Value]) -> ir.Statement:
+    """The last update behind a step in its suite; without any the step."""
+    behind = (own_statement(each) for each in updates if each.id > step.id)
+    return max((step, *(each for each in behind if each and each.block is step.block)), key=lambda each: each.id)
+
+
+def _fix(
+    module: Module, updates: Sequence[ir.Value], step: ir.Value, clear: ir.Value, cleared: bool
+) -> tuple[Fix | None, str | None]:
     """The clear goes after the step and its update, unless one follows already."""
-    statement, at = own_statement(clear.call), own_statement(step.call)
+    statement, at = own_statement(clear), own_statement(step)
     if statement is None or at is None:
         return None, "a call is part of a larger statement; move `zero_grad()` by hand"
-    if not isinstance(clear.call, ir.Call) or not isinstance(clear.call.func, ir.Attribute):
+    if not isinstance(clear, ir.Call) or not isinstance(clear.func, ir.Attribute):
         return None, "the gradients are cleared without `zero_grad()`; move that code after the step by hand"
-    place: ir.Statement = at
-    for event in flow.events:
-        update = own_statement(event.call)
-        if event.kind == "update" and update is not None and update.block is at.block and update.id > place.id:
-            place = update
-    cleared = _cleared_after(flow, step, clear)
+    place = _last_of(at, updates)
     gone = removed(module, statement)
     behind = None if cleared else line_behind(module, place, text_with_comment(module, statement))
     if gone is None or (behind is None and not cleared):
         return None, "a call is on one line with other code; move `zero_grad()` by hand"
-    if not says_the_same(module, clear.call.func.base, clear.call, place):
+    if not says_the_same(module, clear.func.base, clear, place):
         return (
             None,
-            f"`{module.text(clear.call.func.base)}` may be another optimizer at the step; move `zero_grad()` by hand",
+            f"`{module.text(clear.func.base)}` may be another optimizer at the step; move `zero_grad()` by hand",
         )
     title = "Move `zero_grad()` after the step (all micro steps then count)"
     if behind is None:

@@ -18,7 +18,8 @@ from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import changes_defaults
 from amplint.model.inference.formulas import Formula, World, both, fact, in_order, possible
 from amplint.model.inference.value_sets import decided, is_vague
-from amplint.model.inference.values import values_of
+from amplint.model.inference.values import parameter_read, values_of
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
@@ -61,6 +62,27 @@ def _constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
         elif each.is_open or not (ir.is_none(each.value) or makes_dummy_scaler(module, each.value)):
             return []
     return list(dict.fromkeys(found))
+
+
+def handed_on(module: Module, scaler: ir.Value) -> ir.Call | None:
+    """The call that makes the one scaler of the file, in a function that returns it under the name of a parameter which
+    no call in sight gives: another file hands it on.
+    """
+    function, name = ir.function_of(scaler), ir.last_name(scaler)
+    if function is None or parameter_read(module, scaler) is None or callers(module, function):
+        return None
+    made = [each for each in module.calls_of(*SCALERS) if module.is_own(each)]
+    home = ir.function_of(made[0]) if len(made) == 1 else None
+    return made[0] if home is not None and home is not function and _is_returned(made[0], home, name) else None
+
+
+def _is_returned(made: ir.Call, home: ir.Function, name: str) -> bool:
+    """Whether a function assigns what a call makes to a variable of a name, and returns that, also with others."""
+    kept = made.parent
+    if not isinstance(kept, ir.Assign) or not any(ir.is_variable(each, name) for each in kept.targets):
+        return False
+    given = (part for each in returned(home) if each.value is not None for part in ir.walk_values(each.value))
+    return any(ir.is_variable(each, name) for each in given)
 
 
 def scaled_by(module: Module, made: ir.Call) -> list[Trained]:

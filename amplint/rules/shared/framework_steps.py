@@ -28,6 +28,7 @@ SYNCS = "sync_gradients"
 IF_SCALED = f'if accelerate is configured for "{SCALES}", '  # of a finding where the precision is chosen elsewhere
 _KINDS = {"optimizer_step": "step", "zero_grad": "clear"}
 _CLIPS = ("torch", "clip")
+_IDLE = (*_CLIPS, "clear")  # what uses and makes no gradients
 
 
 class Met(NamedTuple):
@@ -127,6 +128,45 @@ class Step:
         if any(each.kind in _CLIPS for each in turn[backwards[0] :]):
             return None  # clips in time, too
         return behind if len(stepped) == 1 and None not in stepped and cleared & (stepped | self._roots(clip)) else None
+
+    def too_late(self, clip: Met) -> Met | None:
+        """The step that comes always, and in its turn last, before a clip, where that meets nothing which a step uses.
+
+        The gradients are cleared between that step and the next backward; None where this is not so, or not in sight.
+        """
+        before = next((each for each in reversed(self._before(clip)) if each.kind not in _IDLE), None)
+        if before is None or before.kind != "step" or tests_of(before, clip):
+            return None
+        turn = self._turn(clip, before)
+        if not self._is_last(clip, turn):
+            return None
+        place = turn.index(before)
+        # Once round, from the step on: the clip comes before any backward.
+        after = turn[place + 1 :]
+        after += turn[:place] if loop_round(clip, before) is not None else []
+        backward = [*(each.kind for each in after), "backward"].index("backward")
+        if any(each.kind in _CLIPS for each in after[backward:]):
+            return None  # clips in time, too
+        clears = [each for each in after[:backward] if each.kind == "clear" and not tests_of(each, before)]
+        return before if self._are_its(clears, turn, clip) else None
+
+    def _are_its(self, clears: list[Met], turn: list[Met], clip: Met) -> bool:
+        """Whether what is cleared is of the one optimizer that a turn steps, or of the model that is clipped."""
+        cleared = {self._key(each) for each in clears}
+        stepped = {self._key(each) for each in turn if each.kind == "step"}
+        return len(stepped) == 1 and None not in stepped and bool(cleared & (stepped | self._roots(clip)))
+
+    def _is_last(self, clip: Met, turn: list[Met]) -> bool:
+        """Whether nothing behind a clip uses or makes gradients, in a turn that runs backward and is all in sight,
+        and the scale is not read.
+        """
+        behind = any(each.kind not in _IDLE for each in turn[turn.index(clip) + 1 :])
+        unseen = any(each.kind == "other" and not self._is_harmless(each) for each in turn)
+        asks = reads_scale(self._module, clip.call)
+        return not behind and not unseen and not asks and any(each.kind == "backward" for each in turn)
+
+    def _before(self, clip: Met) -> list[Met]:
+        return [each for each in self.met[: self.met.index(clip)] if not exclusive(*common(each, clip))]
 
     def _behind(self, clip: Met) -> list[Met]:
         return [each for each in self.met[self.met.index(clip) + 1 :] if not exclusive(*common(clip, each))]

@@ -13,7 +13,14 @@ VIOLATIONS: dict[str, frozenset[Kind]] = {
             Kind.CLIP_BEFORE_UNSCALE,
         )
     ),
-    "AMP402": frozenset((Kind.DIRECT_STEP_OF_SCALED, Kind.DIRECT_STEP_AGAIN, Kind.DIRECT_STEP_UNCHECKED)),
+    "AMP402": frozenset(
+        (
+            Kind.DIRECT_STEP_OF_SCALED,
+            Kind.DIRECT_STEP_AGAIN,
+            Kind.DIRECT_STEP_FIRST,
+            Kind.DIRECT_STEP_UNCHECKED,
+        )
+    ),
     "AMP403": frozenset((Kind.BACKWARD_WITHOUT_SCALE,)),
     "AMP404": frozenset((Kind.STEP_WITHOUT_UPDATE,)),
     "AMP405": frozenset((Kind.UNSCALE_TWICE,)),
