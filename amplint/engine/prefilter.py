@@ -24,6 +24,7 @@ FOLLOWING = "AMP2"  # from this on rules look at what a file takes from others
 # are few, and rare in code that has nothing to do with AMP. An alternative without one is sought by its longest word.
 ROOTS = (
     b"autocast", b"caler", b".scale(", b"unscale_", b"custom_fwd", b"custom_bwd", b"apex", b".half(", b".bfloat16(",
+    b"fp16", b"bf16",
     b"clip_grad", b"ightning", b"TrainingArguments", b"32=self.training", b"32 = self.training",
     b"upcast=self.training",
 )  # fmt: skip

@@ -109,8 +109,8 @@ FAULTS = (
     Fault(
         "a step leaves no mark on the gradients",
         "flow/transfer.py",
-        "return state.with_gradients(optimizer, state.gradients_of(optimizer)._replace(used=event.call.id))",
-        "return state",
+        "held = state.gradients_of(optimizer)._replace(used=event.call.id, stepped=stepped)",
+        "held = state.gradients_of(optimizer)",
     ),
     Fault(
         "a direct step of scaled gradients passes",
@@ -183,7 +183,7 @@ FAULTS = (
     Fault(
         "a plain backward on scaled gradients is overlooked",
         "flow/gradients.py",
-        "return before._replace(kind=GradientKind.MIXED, origin=call)",
+        "return before._replace(kind=GradientKind.MIXED, origin=call, stepped=0)",
         "return before",
     ),
     Fault(

@@ -7,7 +7,7 @@ the optimizer, AMP208 reports the cast.
 
 A function or method that casts many of a model's parameters counts as a cast, too: `model.apply(to_half)`, a loop over
 `model.parameters()` that sets `data`, and `model.convert_to_fp16()`, also where the constructor calls it if an option
-asks for it. If that method is out of sight, its name decides, and the finding is a `likely` warning.
+asks for it. If amplint can't see that method, its name decides, and the finding is a `likely` warning.
 
 The dtype may be in a dict that `from_pretrained` unpacks, and the cast in a function of another file. If another model
 keeps the half one, an optimizer with all parameters of that model trains it, too: a `likely` warning, unless one of the
@@ -35,10 +35,10 @@ amplint reports nothing if:
 - the model, or a part of it, is cast back, or only single parameters are cast, in no loop over all of them;
 - only a part of the model is trained (`model.head.parameters()`), and the file replaces that part;
 - the cast comes after the training, or the model is frozen;
-- a function out of sight gives back another model for the half one, unless it only wraps the model, judged by its name
+- a function that amplint can't see returns another model, unless its name says that it only wraps the half one
   (`compile_model(model)`);
 - adapters of this model are trained (peft), which are in float32. If only an option that is off by default adds the
-  adapters, or one without a default in sight, and the model is not quantized, the finding is a `likely` warning:
+  adapters, or one whose default amplint can't see, and the model is not quantized, the finding is a `likely` warning:
   without the option, the half-precision parameters are trained. Adapters in half precision are a `likely` warning as
   well: `model.add_adapter(...)` and `inject_adapter_in_model` give them the dtype of the layers, `get_peft_model` does
   so with `autocast_adapter_dtype=False`, and a cast after it includes them;

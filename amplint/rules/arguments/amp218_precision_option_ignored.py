@@ -269,8 +269,8 @@ def _misread(module: Module) -> Iterator[_Ignored]:
     for one in read_beside(module):
         read, place = module.on_one_line(one.read), module.line(one.written)
         said = (
-            f'`{read}` looks for `{one.key}` beside "{one.section}", where the configuration on {place} has it: the '
-            "setting has no effect; read it from that section"
+            f'`{read}` looks for `{one.key}` outside of "{one.section}", but the configuration on {place} has '
+            f"`{one.key}` in that section: the setting has no effect; read the setting from that section"
         )
         yield _Ignored(
             one.read, said, withheld="amplint can't tell which other configurations there are", confidence=_LIKELY

@@ -5,7 +5,8 @@ Finds `optimizer.step()` after `scaler.scale(loss).backward()`, if the gradients
 
 - still multiplied by the loss scale;
 - unscaled by `scaler.unscale_`: only `scaler.step` would skip the step after an overflow;
-- used by `scaler.step`, too: the optimizer steps twice with the same gradients. That is found wherever the backward is.
+- used by `scaler.step`, too: the optimizer steps twice with the same gradients. That is
+  found even if amplint can't see the backward pass.
 
 Also finds:
 

@@ -3,7 +3,7 @@
 ## What it does
 Finds a `zero_grad()` that runs in each iteration of a loop with a backward pass, while the optimizer steps only in
 every k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass and `zero_grad()` have to be in one
-function; the step may be in a function that is called there, such as `step_optimizer(optimizer)`. If `k` is a setting,
+function; the step may be in a function that this one calls, such as `step_optimizer(optimizer)`. If `k` is a setting,
 the message says "when `k > 1`".
 
 Also finds a `zero_grad()` before the backward pass in `with accelerator.accumulate(model):`, if the optimizer is
