@@ -15,6 +15,7 @@ from amplint.model.calls.external_calls import local_callable
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.key_parts import own_self
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import class_of_self
 from amplint.model.usage.module_casts import Cast, cast_to
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # What the models of guided-diffusion, and of what comes from it, call the methods that cast most of their parameters.
 _METHODS = {"convert_to_fp16": "float16", "convert_to_bf16": "bfloat16", "convert_to_fp32": "float32"}
 _SETS_DATA = re.compile(r"\.data\b[^=\n]*=(?!=)")  # what is written where the data of a parameter is set
+_OF_NORMS = ("running_mean", "running_var")  # buffers of torch's normalization layers
 _DEEP = 4  # functions that hand a model on to the one that casts
 
 
@@ -64,11 +66,13 @@ def _looped(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
     """The casts in loops over a model's parameters: `for each in net.parameters(): each.data = each.data.half()`."""
     for statement in module.whole.near(_SETS_DATA).statements:
         dtype = _casts_data(module, statement)
-        loops = [each for each in loops_round(statement) if isinstance(each, ir.For)] if dtype is not None else []
-        model = ir.called_on(loops[0].iter, "parameters", "named_parameters") if loops else None
-        value = statement.value if isinstance(statement, ir.Assign) else None
-        if model is not None and dtype is not None and isinstance(value, ir.Call):
-            yield value, model, dtype
+        if dtype is None or not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Call):
+            continue
+        for tensor in _set_data(statement):
+            loop = _loop_of(tensor)
+            model = ir.called_on(loop.iter, "parameters", "named_parameters") if loop is not None else None
+            if model is not None:
+                yield statement.value, model, dtype
 
 
 def _by_name(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
@@ -93,9 +97,62 @@ def _casts_data(module: Module, statement: ir.Statement) -> str | None:
     """The dtype to which a statement casts a parameter's data: `weight.data = weight.data.half()`."""
     if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Call):
         return None
-    if not any(isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets):
+    if not any(_is_trained(module, each) for each in _set_data(statement)):
         return None
     return cast_to(module, statement.value)
+
+
+def _set_data(statement: ir.Assign) -> list[ir.Value]:
+    """The tensors whose data a statement sets."""
+    return [each.base for each in statement.targets if isinstance(each, ir.Attribute) and each.attr == "data"]
+
+
+def _is_trained(module: Module, tensor: ir.Value) -> bool:
+    """Whether a tensor may be a parameter that is trained: no gradient, buffer or item of something, and not frozen."""
+    if isinstance(tensor, ir.Attribute):
+        if tensor.attr == "grad" or tensor.attr in _OF_NORMS or tensor.attr in module.once(_buffers):
+            return False
+    elif not isinstance(tensor, ir.Name):
+        return False
+    loop = _loop_of(tensor)
+    if loop is not None and ir.called_on(loop.iter, "buffers", "named_buffers") is not None:
+        return False
+    return not _is_frozen(module, tensor)
+
+
+def _loop_of(tensor: ir.Value) -> ir.For | None:
+    """The innermost loop that sets a variable anew in each round."""
+    loops = [each for each in loops_round(tensor) if isinstance(each, ir.For)] if isinstance(tensor, ir.Name) else []
+    return next((each for each in loops if _names(each.target, tensor)), None)
+
+
+def _names(target: ir.Value, name: ir.Value) -> bool:
+    """Whether a target binds a variable, alone or with others."""
+    parts = (each for each in ir.walk_values(target) if isinstance(each, ir.Name))
+    return isinstance(name, ir.Name) and any(each.name == name.name for each in parts)
+
+
+def _is_frozen(module: Module, tensor: ir.Value) -> bool:
+    """Whether the tests round a tensor hold only where it is frozen: `if not p.requires_grad`."""
+    asked = f"{module.text(tensor)}.requires_grad"
+    held = (part for test, holds in conditions_round(tensor) for part in parts_that_hold(test, holds))
+    return any(_says_frozen(module, test, asked, holds) for test, holds in held)
+
+
+def _says_frozen(module: Module, test: ir.Value, asked: str, holds: bool) -> bool:
+    """Whether a test that comes out one way says that the flag that is asked for is off."""
+    if isinstance(test, ir.Compare) and len(test.rights) == 1 and test.ops in (("Is",), ("Equal",)):
+        constant = test.rights[0]
+        is_on = constant.value if isinstance(constant, ir.Constant) else None
+        return is_on is (not holds) and module.text(test.left) == asked
+    return not holds and module.text(test) == asked
+
+
+def _buffers(module: Module) -> set[str]:
+    """The names of the buffers that the file registers."""
+    given = (each.positional[:1] for each in module.whole.calling("register_buffer").calls)
+    names = (each[0].value for each in given if each and isinstance(each[0], ir.Constant))
+    return {each for each in names if isinstance(each, str)}
 
 
 def _outside(module: Module, call: ir.Call, model: ir.Value, dtype: str, depth: int) -> Iterator[Cast]:

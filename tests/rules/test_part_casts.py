@@ -1,0 +1,103 @@
+"""AMP217: which casts of single parameters make a model half, and of what the optimizer has."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+
+LOOP = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.register_buffer("table", torch.randn(8))
+        IN_INIT
+
+    def forward(self, x):
+        return self.head(self.body(x) + self.table)
+
+
+def FUNCTION
+
+
+def train(loader, shadow, path):
+    net = Net().cuda()
+    FIRST
+    optimizer = torch.optim.Adam(PARAMS, lr=1e-4)
+    for x, y in loader:
+        optimizer.zero_grad()
+        ((net(x) - y) ** 2).mean().backward()
+        IN_LOOP
+        optimizer.step()
+    LAST
+"""
+PARTS = {
+    "IN_INIT": "pass",
+    "FUNCTION": "nothing():\n    pass",
+    "FIRST": "pass",
+    "PARAMS": "net.parameters()",
+    "IN_LOOP": "pass",
+    "LAST": "pass",
+}
+
+
+def found(**parts: str) -> list[str]:
+    text = LOOP
+    for part, written in PARTS.items():
+        text = text.replace(part, parts.get(part, written))
+    return [each.confidence.name for each in check(text, "train.py") if each.code == "AMP217"]
+
+
+def loop(body: str, over: str = "p in net.parameters()", indent: int = 8) -> str:
+    return f"for {over}:\n{' ' * indent}{body}"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        loop("p.data = p.data.half()"),
+        loop("p.data = p.data.half()", "name, p in net.named_parameters()"),
+        loop("if p.requires_grad:\n            p.data = p.data.half()"),
+        loop("if p.dim() > 1:\n            p.data = p.data.half()"),
+    ],
+)
+def test_a_loop_that_casts_what_is_trained(first: str) -> None:
+    assert found(FIRST=first) == ["CERTAIN"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"IN_LOOP": loop("p.grad.data = p.grad.data.half()", indent=12)},
+        {"FIRST": loop("shadow[name].data = p.data.half()", "name, p in net.named_parameters()")},
+        {"FIRST": loop("shadow.data = p.data.half()")},
+        {"FIRST": loop("if not p.requires_grad:\n            p.data = p.data.half()")},
+        {"FIRST": loop("if p.requires_grad is False:\n            p.data = p.data.half()")},
+        {"FIRST": loop("if p.requires_grad:\n            continue\n        p.data = p.data.half()")},
+    ],
+)
+def test_a_loop_that_casts_something_else(parts: dict[str, str]) -> None:
+    assert not found(**parts)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_found"),
+    [
+        ("layer.weight.data = layer.weight.data.half()", True),
+        ("for p in layer.parameters():\n        p.data = p.data.half()", True),
+        ("layer.table.data = layer.table.data.half()", False),
+        ("layer.running_mean.data = layer.running_mean.data.half()", False),
+        ("for b in layer.buffers():\n        b.data = b.data.half()", False),
+        ("for _, b in layer.named_buffers():\n        b.data = b.data.half()", False),
+        ("layer.weight.grad.data = layer.weight.grad.data.half()", False),
+        ("for p in layer.parameters():\n        if not p.requires_grad:\n            p.data = p.data.half()", False),
+        ("KEPT[layer].data = layer.weight.data.half()", False),
+    ],
+)
+def test_a_function_that_is_applied(body: str, is_found: bool) -> None:
+    assert bool(found(FUNCTION=f"shrink(layer):\n    {body}", FIRST="net.apply(shrink)")) is is_found
