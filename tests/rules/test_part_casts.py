@@ -101,3 +101,56 @@ def test_a_loop_that_casts_something_else(parts: dict[str, str]) -> None:
 )
 def test_a_function_that_is_applied(body: str, is_found: bool) -> None:
     assert bool(found(FUNCTION=f"shrink(layer):\n    {body}", FIRST="net.apply(shrink)")) is is_found
+
+
+OF_PART = loop("p.data = p.data.half()", "p in MODEL.body.parameters()")
+OF_MODEL = OF_PART.replace("MODEL", "model")
+IN_INIT = loop("p.data = p.data.half()", "p in self.body.parameters()", indent=12)
+BY_PARAMETER = {"FUNCTION": f"shrink(model):\n    {OF_MODEL}", "FIRST": "shrink(net)"}
+BY_FUNCTIONS = {
+    "FUNCTION": f"shrink(model):\n    {OF_MODEL}\n\n\ndef prepare(model):\n    shrink(model)",
+    "FIRST": "prepare(net)",
+}
+
+
+@pytest.mark.parametrize("cast", [BY_PARAMETER, BY_FUNCTIONS, {"IN_INIT": IN_INIT}])
+def test_a_part_is_cast_and_another_trained(cast: dict[str, str]) -> None:
+    assert found(**cast) == ["CERTAIN"]
+    assert found(**cast, PARAMS="net.body.parameters()") == ["CERTAIN"]
+    assert not found(**cast, PARAMS="net.head.parameters()")
+
+
+def test_several_parts_are_one_finding() -> None:
+    both = OF_MODEL + "\n    " + OF_MODEL.replace("body", "head")
+    assert found(**{**BY_PARAMETER, "FUNCTION": f"shrink(model):\n    {both}"}) == ["CERTAIN"]
+
+
+MADE_BY = "\n\n\ndef make(model):\n    return torch.optim.Adam(model.parameters(), lr=1e-4)"
+
+
+@pytest.mark.parametrize("params", ["net", "net.body"])
+def test_a_function_makes_the_optimizer_of_a_model_with_a_cast_part(params: str) -> None:
+    text = LOOP.replace("torch.optim.Adam(PARAMS, lr=1e-4)", f"make({params})").replace(
+        "FUNCTION", "FUNCTION" + MADE_BY
+    )
+    parts = {**PARTS, **BY_PARAMETER}
+    for part, written in parts.items():
+        text = text.replace(part, written)
+    assert [each.code for each in check(text, "train.py") if each.code == "AMP217"] == ["AMP217"]
+
+
+EXPORTS = (
+    "export(model, path):\n    model.apply(shrink)\n    torch.save(model.state_dict(), path)\n\n\n"
+    "def shrink(layer):\n    layer.weight.data = layer.weight.data.half()"
+)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [EXPORTS, EXPORTS.replace("model.apply", "model.body.apply"), f"export(model, path):\n    {OF_MODEL}"],
+)
+def test_a_cast_that_a_function_makes_after_the_training(function: str) -> None:
+    assert not found(FUNCTION=function, LAST="export(net, path)")
+    assert not found(FUNCTION=function, LAST="export(model=net, path=path)")
+    assert found(FUNCTION=function, FIRST="export(net, path)") == ["CERTAIN"]
+    assert found(FUNCTION=function, IN_LOOP="export(net, path)") == ["CERTAIN"]

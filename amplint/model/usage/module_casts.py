@@ -8,6 +8,7 @@ from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.values import held
 from amplint.model.names.tables import put_at
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import contains
 from amplint.model.objects.loop_sources import loop_source
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of
@@ -28,11 +29,15 @@ _OF_MODULES = ("state_dict", "parameters", "named_parameters", "save_pretrained"
 
 
 class Cast(NamedTuple):
-    """A call that casts the module kept at `key` to a dtype ("float16"); None: which can't be told."""
+    """A call that casts the module kept at `key` to a dtype ("float16"); None: which can't be told.
+
+    `inner`: the end of the key, where the call is given, or makes, what has the module as a part.
+    """
 
     call: ir.Call
     key: str
     dtype: str | None
+    inner: str = ""
 
 
 def casts(module: Module) -> list[Cast]:
@@ -123,6 +128,20 @@ def what_is_cast(cast: ir.Value) -> ir.Value:
     while isinstance(cast, ir.Call) and isinstance(cast.func, ir.Attribute):
         cast = cast.func.base
     return cast
+
+
+def whole_cast(module: Module, cast: ir.Call, key: str) -> str | None:
+    """The key of what a call that casts the module kept at `key` is a method of, or is given: that module, or what has
+    it as a part. None where the call makes it.
+    """
+    known = objects(module)
+    own = known.key(what_is_cast(cast))
+    if own == key:
+        return key
+    if key in known.assigned_to(cast):
+        return None
+    given = (own, *(known.key(arg.value) for arg in cast.args))
+    return next((each for each in given if each is not None and contains(each, key)), None)
 
 
 def _gives_dtype(module: Module, call: ir.Call) -> bool:

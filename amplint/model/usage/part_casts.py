@@ -13,7 +13,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import CallSites, callers
 from amplint.model.calls.external_calls import local_callable
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.key_parts import own_self
+from amplint.model.objects.key_parts import attribute_of, item_of, own_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.nesting import loops_round
@@ -155,27 +155,42 @@ def _buffers(module: Module) -> set[str]:
     return {each for each in names if isinstance(each, str)}
 
 
-def _outside(module: Module, call: ir.Call, model: ir.Value, dtype: str, depth: int) -> Iterator[Cast]:
-    """The casts that a cast of a model stands for: where that is the `self` of a method, or a parameter, the calls."""
-    function, root = ir.function_of(call), _root(model)
+def _outside(
+    module: Module, call: ir.Call, model: ir.Value, dtype: str, depth: int, *, inner: str = ""
+) -> Iterator[Cast]:
+    """The casts that a cast of a model stands for: where that is the `self` of a method, or a parameter, the calls.
+
+    `inner`: what of the model is cast, as the end of a key.
+    """
+    function, (root, behind) = ir.function_of(call), _root(model)
     cls = class_of_self(root) if root is not None else None
+    if behind is None:
+        return
     if function is not None and cls is not None and function.name == "__init__":
-        yield Cast(call, own_self(cls), dtype)
+        yield Cast(call, f"{own_self(cls)}{behind}{inner}", dtype, f"{behind}{inner}")
         return
     calls = callers(module, function) if function is not None and depth else []
     handed = [(each, given) for each in calls if (given := _handed(module, function, each, root, cls)) is not None]
     if handed:
         for each, given in handed:
-            yield from _outside(module, each, given, dtype, depth - 1)
+            yield from _outside(module, each, given, dtype, depth - 1, inner=f"{behind}{inner}")
     elif (key := objects(module).key(model)) is not None:
-        yield Cast(call, key, dtype)
+        yield Cast(call, f"{key}{inner}", dtype, inner)
 
 
-def _root(value: ir.Value) -> ir.Name | None:
-    """The name that attributes and items are taken from."""
+def _root(value: ir.Value) -> tuple[ir.Name | None, str | None]:
+    """The name that attributes and items are taken from, and those as the end of a key; None where an item's place
+    can't be told.
+    """
+    behind: str | None = ""
     while isinstance(value, (ir.Attribute, ir.Subscript)):
+        if isinstance(value, ir.Attribute):
+            step: str | None = attribute_of("", value.attr)
+        else:
+            step = item_of("", repr(value.index.value)) if isinstance(value.index, ir.Constant) else None
+        behind = step + behind if step is not None and behind is not None else None
         value = value.base
-    return value if isinstance(value, ir.Name) else None
+    return (value if isinstance(value, ir.Name) else None), behind
 
 
 def _handed(

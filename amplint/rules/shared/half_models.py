@@ -21,7 +21,9 @@ from amplint.model.objects.kept_arguments import kept_parameters
 from amplint.model.objects.key_parts import (
     attribute_of,
     contains,
+    is_part,
     last_name,
+    moved,
     own_self,
     owner_of,
     variable_parts,
@@ -37,7 +39,7 @@ from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
-from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast
+from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast, whole_cast
 from amplint.model.usage.part_casts import is_idle, is_out_of_sight, part_casts
 from amplint.rules.shared.adapters import (
     adapts,
@@ -150,7 +152,7 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     wrapped = _is_wrapped(module, half, with_adapters=chosen or in_half)
     if wrapped is None:
         return None
-    outside |= _returned_on(module, ir.function_of(half.call), half.key) | _of_instances(module, half)
+    outside = outside | _returned_on(module, ir.function_of(half.call), half.key) | _of_instances(module, half)
     passed_in, kept = _passed_in(module, half), _kept_as(module, half)
     elsewhere = outside | kept
     if _is_cast_later(half, dtype, every, elsewhere | passed_in):
@@ -159,7 +161,7 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     owned = _owned_by_any(module, keys)
     if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
         return None
-    given = _given_any(module, keys) - owned
+    given = _given_any(module, keys | _wholes(module, keys, half.inner)) - owned
     beside = frozenset(_beside(module, half) if not owned and not given else ())
     doubtful = bool(kept) or wrapped or is_out_of_sight(module, half)
     held = (half, dtype, keys, bool(elsewhere), doubtful, owned, given, beside)
@@ -195,6 +197,13 @@ def _owned_by_any(module: Module, keys: frozenset[str]) -> frozenset[str]:
 def _given_any(module: Module, keys: frozenset[str]) -> frozenset[str]:
     """The optimizers that functions make, or return, with a model with some keys."""
     return frozenset(each for key in keys for each in _made_with(module, key) | _returned_with(module, key))
+
+
+def _wholes(module: Module, keys: frozenset[str], inner: str) -> set[str]:
+    """The keys of the models of which a cast of a part was made, but not of frozen ones."""
+    if not inner or _is_only_asked(module, keys):
+        return set()
+    return {each.removesuffix(inner) for each in keys if each.endswith(inner)} - {*wholly_frozen(module)}
 
 
 def _of_callers(module: Module) -> dict[Cast, set[str]]:
@@ -347,14 +356,14 @@ def _of_instances(module: Module, half: Cast) -> set[str]:
         return set()
     if half.key == own_self(cls):
         return {key for call in callers(module, function) for key in objects(module).assigned_to(_moved(call))}
-    return _of_attribute(module, half, function) if owner_of(half.key) == own_self(cls) else set()
+    return _of_attribute(module, half, function, own_self(cls)) if is_part(half.key, own_self(cls)) else set()
 
 
-def _of_attribute(module: Module, half: Cast, function: ir.Function) -> set[str]:
-    """The same of a model that the constructor keeps in an attribute."""
+def _of_attribute(module: Module, half: Cast, function: ir.Function, own: str) -> set[str]:
+    """The same of a model that the constructor keeps in an attribute of `own`, the key of its `self`."""
     known, kept, found = objects(module), _cast_parameters(module, half, function), set[str]()
     for call in callers(module, function):
-        found |= {attribute_of(key, last_name(half.key)) for key in known.assigned_to(_moved(call))}
+        found |= {moved(half.key, own, key) for key in known.assigned_to(_moved(call))}
         for name in kept:
             value = _given_for(module, call, name)
             key = known.key(value) if value is not None else None
@@ -398,7 +407,7 @@ def _passed_in(module: Module, half: Cast) -> set[str]:
 def _parameter_cast(module: Module, half: Cast) -> str | None:
     """The parameter that a cast is one of, and not of a model that its function makes and calls the same."""
     function, variable = ir.function_of(half.call), variable_parts(half.key)
-    if function is None or variable is None or objects(module).key(what_is_cast(half.call)) != half.key:
+    if function is None or variable is None or whole_cast(module, half.call, half.key) != half.key:
         return None
     return variable[1] if variable[1] in [each.name for each in function.params] else None
 
@@ -488,8 +497,9 @@ def _unpacked(call: ir.Call) -> list[ir.Sequence]:
 def _kept_as(module: Module, half: Cast) -> set[str]:
     """The keys under which objects keep a model that their constructors are given once it is cast."""
     known, calls, found = objects(module), module.once(CallGraph), set[str]()
-    for call in near_kept(module, {half.key}).calls:
-        given = [each.value for each in call.args if known.key(each.value) == half.key]
+    whole = half.key.removesuffix(half.inner)
+    for call in near_kept(module, {whole}).calls:
+        given = [each.value for each in call.args if known.key(each.value) == whole]
         if not given or call.id < half.call.id or ir.function_of(call) is not ir.function_of(half.call):
             continue
         callee = calls.find(call)
@@ -499,7 +509,7 @@ def _kept_as(module: Module, half: Cast) -> set[str]:
         attributes = kept_parameters(callee.function, cls)
         for name, value in (calls.arguments(call, callee) or {}).items():
             if value in given and name in attributes:
-                found |= _as_attribute(module, call, attributes[name])
+                found |= {f"{each}{half.inner}" for each in _as_attribute(module, call, attributes[name])}
     return found
 
 
