@@ -262,3 +262,20 @@ class Student:
 def test_a_dict_of_the_same_name_in_another_class(put_in: str, is_found: bool) -> None:
     text = IN_CLASSES.replace(put_in, "self.options['torch_dtype'] = torch.float16")
     assert bool(found(text.replace("TEACHER", "pass").replace("STUDENT", "pass"))) is is_found
+
+
+LOOKS = "\n    with torch.no_grad():\n        print(trunk(loader[0]).mean())"
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_found"),
+    [
+        ({"MORE": f"pass{LOOKS}"}, True),
+        ({"MORE": f"pass{LOOKS}".replace("trunk(", "trunk.forward(")}, True),
+        ({"MORE": f"pass{LOOKS}", "FORWARD": ASKED.replace(".BODY", "")}, False),
+        ({"MORE": f"pass{LOOKS}", "FORWARD": ASKED.replace("BODY", "encode")}, False),
+        ({"MORE": f"pass{LOOKS}", "FROZEN": "self.trunk.eval()"}, False),
+    ],
+)
+def test_a_run_without_gradients_beside_the_training(parts: dict[str, str], is_found: bool) -> None:
+    assert bool(kept(**parts)) is is_found

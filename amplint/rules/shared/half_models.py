@@ -67,13 +67,14 @@ _WRAPPED = ("module", "_orig_mod")
 _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
 # Methods of a model that run nothing.
 _NOT_RUN = (*RETURNS_ITSELF, "parameters", "named_parameters", "state_dict", "load_state_dict", "modules", "children")
+# A call whose name says that it freezes a part of a model: `freeze_body`, and not `unfreeze`.
 _FREEZES = re.compile(r"(?<!un)freeze")
 # What is written where `_casts_of_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|apply|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
-# Their optimizers have no copies of the parameters in float32.
 _DEEP = 3  # functions that return a model on
 _MANY_PARTS = 100  # of groups, lists and the loops that fill them
+# Their optimizers have no copies of the parameters in float32.
 _LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
 
 
@@ -241,20 +242,21 @@ def _owned_with_whole(module: Module, model: str) -> set[str]:
 
 def _is_only_asked(module: Module, keys: frozenset[str]) -> bool:
     """Whether a model that another keeps is only there to be asked: it is put into `eval` where the other is made, or
-    is run without gradients.
+    is run without gradients, and nothing in sight calls it with them.
     """
-    known = objects(module)
+    known, asked, is_trained = objects(module), False, False
     for call in near_kept(module, keys).calls:
-        function = ir.function_of(call)
-        base = ir.called_on(call, "eval")
-        if base is not None and known.key(base) in keys and function is not None and function.name == "__init__":
+        function, func = ir.function_of(call), call.func
+        base = func.base if isinstance(func, ir.Attribute) and known.key(func.base) in keys else None
+        name = ir.last_name(func) if base is not None else ""
+        if name == "eval" and function is not None and function.name == "__init__":
             return True
-        run = [call.func]
-        if isinstance(call.func, ir.Attribute) and call.func.attr not in _NOT_RUN:
-            run.append(call.func.base)
-        if any(known.key(each) in keys for each in run) and never_has_gradients(module, call):
-            return True
-    return False
+        is_called = known.key(func) in keys or name == "forward"
+        if is_called or (base is not None and name not in _NOT_RUN):
+            without = never_has_gradients(module, call)
+            asked = asked or without
+            is_trained = is_trained or (is_called and not without)
+    return asked and not is_trained
 
 
 def _freeze_some(module: Module) -> set[str]:
