@@ -154,3 +154,49 @@ def test_a_cast_that_a_function_makes_after_the_training(function: str) -> None:
     assert not found(FUNCTION=function, LAST="export(model=net, path=path)")
     assert found(FUNCTION=function, FIRST="export(net, path)") == ["CERTAIN"]
     assert found(FUNCTION=function, IN_LOOP="export(net, path)") == ["CERTAIN"]
+
+
+@pytest.mark.parametrize(
+    ("first", "is_found"),
+    [
+        ("shrink(net)", True),
+        ("shrink(net)\n    net.head.requires_grad_(False)", True),
+        ("shrink(net)\n    net.body.requires_grad_(False)", False),
+        ("shrink(net)\n    net.requires_grad_(False)", False),
+    ],
+)
+def test_a_part_that_is_frozen(first: str, is_found: bool) -> None:
+    assert bool(found(**{**BY_PARAMETER, "FIRST": first})) is is_found
+
+
+BESIDE = """\
+import torch
+
+
+def shrink(layer):
+    layer.weight.data = layer.weight.data.half()
+
+
+def prepare(model):
+    model.apply(shrink)
+
+
+def train(model, optimizer, loader):
+    FIRST
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+    LAST
+
+
+torch.optim.Adam
+"""
+
+
+@pytest.mark.parametrize(("at", "is_found"), [("FIRST", True), ("LAST", False)])
+@pytest.mark.parametrize("cast", ["prepare(model)", "model.apply(shrink)"])
+def test_a_function_that_gets_the_model_and_its_optimizer(cast: str, at: str, is_found: bool) -> None:
+    text = BESIDE.replace(at, cast).replace("FIRST", "pass").replace("LAST", "pass")
+    said = [each.confidence.name for each in check(text, "train.py") if each.code == "AMP217"]
+    assert said == (["LIKELY"] if is_found else [])

@@ -8,7 +8,6 @@ from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.values import held
 from amplint.model.names.tables import put_at
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.key_parts import contains
 from amplint.model.objects.loop_sources import loop_source
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of
@@ -31,7 +30,7 @@ _OF_MODULES = ("state_dict", "parameters", "named_parameters", "save_pretrained"
 class Cast(NamedTuple):
     """A call that casts the module kept at `key` to a dtype ("float16"); None: which can't be told.
 
-    `inner`: the end of the key, where the call is given, or makes, what has the module as a part.
+    `inner`: which part of it alone is cast, as the end of a key (".encoder").
     """
 
     call: ir.Call
@@ -130,18 +129,12 @@ def what_is_cast(cast: ir.Value) -> ir.Value:
     return cast
 
 
-def whole_cast(module: Module, cast: ir.Call, key: str) -> str | None:
-    """The key of what a call that casts the module kept at `key` is a method of, or is given: that module, or what has
-    it as a part. None where the call makes it.
-    """
+def is_cast_there(module: Module, cast: ir.Call, key: str) -> bool:
+    """Whether a call that casts the module kept at `key` is one of its methods, or is given it, and doesn't make it."""
     known = objects(module)
-    own = known.key(what_is_cast(cast))
-    if own == key:
-        return key
-    if key in known.assigned_to(cast):
-        return None
-    given = (own, *(known.key(arg.value) for arg in cast.args))
-    return next((each for each in given if each is not None and contains(each, key)), None)
+    if known.key(what_is_cast(cast)) == key:
+        return True
+    return key not in known.assigned_to(cast) and any(known.key(arg.value) == key for arg in cast.args)
 
 
 def _gives_dtype(module: Module, call: ir.Call) -> bool:

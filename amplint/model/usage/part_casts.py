@@ -45,10 +45,10 @@ def is_out_of_sight(module: Module, cast: Cast) -> bool:
 
 
 def _part_casts(module: Module) -> list[Cast]:
-    found = dict[tuple[int, str], Cast]()
+    found = dict[tuple[int, str, str], Cast]()
     for call, model, dtype in (*_applied(module), *_looped(module), *_by_name(module)):
         for each in _outside(module, call, model, dtype, _DEEP):
-            found[each.call.id, each.key] = each
+            found[each.call.id, each.key, each.inner] = each
     return sorted(found.values(), key=lambda each: each.call.id)
 
 
@@ -167,7 +167,7 @@ def _outside(
     if behind is None:
         return
     if function is not None and cls is not None and function.name == "__init__":
-        yield Cast(call, f"{own_self(cls)}{behind}{inner}", dtype, f"{behind}{inner}")
+        yield Cast(call, own_self(cls), dtype, f"{behind}{inner}")
         return
     calls = callers(module, function) if function is not None and depth else []
     handed = [(each, given) for each in calls if (given := _handed(module, function, each, root, cls)) is not None]
@@ -175,7 +175,7 @@ def _outside(
         for each, given in handed:
             yield from _outside(module, each, given, dtype, depth - 1, inner=f"{behind}{inner}")
     elif (key := objects(module).key(model)) is not None:
-        yield Cast(call, f"{key}{inner}", dtype, inner)
+        yield Cast(call, key, dtype, inner)
 
 
 def _root(value: ir.Value) -> tuple[ir.Name | None, str | None]:

@@ -32,7 +32,7 @@ from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
-from amplint.model.usage.module_casts import is_made_anew, is_made_in, whole_cast
+from amplint.model.usage.module_casts import is_cast_there, is_made_anew, is_made_in
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -307,16 +307,15 @@ def _own_step(module: Module, call: ir.Call) -> Event | None:
 def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimizers: set[str]) -> bool:
     """Whether a cast of the model kept at `key` is seen to come before `then`, and not behind the training."""
     known, home = objects(module), ir.function_of(first)
-    whole = whole_cast(module, first, key)
-    if whole is None:
+    if not is_cast_there(module, first, key):
         return True  # it is made there
     here = [each for each in leading_to(module, then, _MANY) if ir.function_of(each) is home]
     if here:
-        loops = [each for each in loops_round(first) if not is_made_in(module, whole, each)]
+        loops = [each for each in loops_round(first) if not is_made_in(module, key, each)]
         return any(first.id < each.id or any(loop in loops for loop in loops_round(each)) for each in here)
     if home is not None and home.name == "__init__":
         return True
-    if any(_is_called_before(module, each, whole, then) for each in leading_to(module, first, _MANY)[1:]):
+    if any(_is_called_before(module, each, key, then) for each in leading_to(module, first, _MANY)[1:]):
         return True
     return any(
         isinstance(each, ir.Assign)

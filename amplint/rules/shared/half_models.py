@@ -21,9 +21,8 @@ from amplint.model.objects.kept_arguments import kept_parameters
 from amplint.model.objects.key_parts import (
     attribute_of,
     contains,
-    is_part,
     last_name,
-    moved,
+    overlap,
     own_self,
     owner_of,
     variable_parts,
@@ -39,7 +38,15 @@ from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
-from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast, whole_cast
+from amplint.model.usage.module_casts import (
+    Cast,
+    cast_to,
+    casts,
+    dtype_of,
+    is_cast_there,
+    returned_casts,
+    what_is_cast,
+)
 from amplint.model.usage.part_casts import is_idle, is_out_of_sight, part_casts
 from amplint.rules.shared.adapters import (
     adapts,
@@ -159,14 +166,22 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     if _is_cast_later(half, dtype, every, elsewhere | passed_in):
         return None
     keys = _with_others(module, {half.key} | passed_in | elsewhere)
-    owned = _owned_by_any(module, keys)
+    parts = frozenset(f"{key}{half.inner}" for key in keys)
+    if half.inner and not in_half and _is_untrained(module, parts):
+        return None
+    owned = _owned_by_any(module, keys, half.inner)
     if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
         return None
-    given = _given_any(module, keys | _wholes(module, keys, half.inner)) - owned
-    beside = frozenset(_beside(module, half) if not owned and not given else ())
+    given = _given_any(module, keys | parts) - owned
+    beside = frozenset[str]() if owned or given else frozenset(_beside(module, half))
     doubtful = bool(kept) or wrapped or is_out_of_sight(module, half)
     held = (half, dtype, keys, bool(elsewhere), doubtful, owned, given, beside)
     return HalfModel(*held, adapts=adapted, by_choice=chosen, has_half=in_half)
+
+
+def _is_untrained(module: Module, part: frozenset[str]) -> bool:
+    """Whether a part of a model with some keys is frozen, or only there to be asked."""
+    return not part.isdisjoint(wholly_frozen(module)) or _is_only_asked(module, part)
 
 
 def _adapted(module: Module, half: Cast, dtype: str) -> tuple[bool, bool]:
@@ -187,9 +202,9 @@ def _is_cast_back(module: Module, half: Cast, dtype: str, every: list[Cast]) -> 
     return any(_can_follow(module, half, each) for each in later)
 
 
-def _owned_by_any(module: Module, keys: frozenset[str]) -> frozenset[str]:
-    """The optimizers that have the parameters of a model with some keys."""
-    owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
+def _owned_by_any(module: Module, keys: frozenset[str], inner: str) -> frozenset[str]:
+    """The optimizers that have the parameters of a model with some keys, or of the part of it that alone is cast."""
+    owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key, inner))
     if _is_only_asked(module, keys):
         return owned
     return owned | {optimizer for key in keys for optimizer in _owned_with_whole(module, key)}
@@ -198,13 +213,6 @@ def _owned_by_any(module: Module, keys: frozenset[str]) -> frozenset[str]:
 def _given_any(module: Module, keys: frozenset[str]) -> frozenset[str]:
     """The optimizers that functions make, or return, with a model with some keys."""
     return frozenset(each for key in keys for each in _made_with(module, key) | _returned_with(module, key))
-
-
-def _wholes(module: Module, keys: frozenset[str], inner: str) -> set[str]:
-    """The keys of the models of which a cast of a part was made, but not of frozen ones."""
-    if not inner or _is_only_asked(module, keys):
-        return set()
-    return {each.removesuffix(inner) for each in keys if each.endswith(inner)} - {*wholly_frozen(module)}
 
 
 def _of_callers(module: Module) -> dict[Cast, set[str]]:
@@ -219,12 +227,13 @@ def _of_callers(module: Module) -> dict[Cast, set[str]]:
     return found
 
 
-def _owned_by(module: Module, model: str) -> set[str]:
+def _owned_by(module: Module, model: str, inner: str = "") -> set[str]:
     """The optimizers made of a model's parameters, or of a part's, also as callers of the function that makes one keep
-    it.
+    it. `inner`: the only part that counts, with what it has, as the end of a key.
     """
     known, more = objects(module), set[str]()
-    owned = known.owned_by(model) | module.once(_owned_through_lists).get(model, set()) | _owned_by_parts(module, model)
+    owned = known.owned_by(model) | module.once(_owned_through_lists).get(model, set())
+    owned |= _owned_by_parts(module, model, inner)
     for call in module.calls_of("torch.optim.*") if owned else ():
         more |= also_returned(module, call, owned & {*known.stored_as(call)})
     return owned | more
@@ -244,19 +253,25 @@ def _is_only_asked(module: Module, keys: frozenset[str]) -> bool:
     """Whether a model that another keeps is only there to be asked: it is put into `eval` where the other is made, or
     is run without gradients, and nothing in sight calls it with them.
     """
-    known, asked, is_trained = objects(module), False, False
+    known = objects(module)
+    called, run = list[ir.Call](), list[ir.Call]()
     for call in near_kept(module, keys).calls:
-        function, func = ir.function_of(call), call.func
-        base = func.base if isinstance(func, ir.Attribute) and known.key(func.base) in keys else None
-        name = ir.last_name(func) if base is not None else ""
-        if name == "eval" and function is not None and function.name == "__init__":
+        method = call.func.attr if isinstance(call.func, ir.Attribute) and known.key(call.func.base) in keys else None
+        if method == "eval" and _is_in_constructor(call):
             return True
-        is_called = known.key(func) in keys or name == "forward"
-        if is_called or (base is not None and name not in _NOT_RUN):
-            without = never_has_gradients(module, call)
-            asked = asked or without
-            is_trained = is_trained or (is_called and not without)
-    return asked and not is_trained
+        if method == "forward" or known.key(call.func) in keys:
+            called.append(call)
+        elif method is not None and method not in _NOT_RUN:
+            run.append(call)
+    if not all(never_has_gradients(module, each) for each in called):
+        return False
+    return bool(called) or any(never_has_gradients(module, each) for each in run)
+
+
+def _is_in_constructor(call: ir.Call) -> bool:
+    """Whether a call stands in an `__init__`."""
+    function = ir.function_of(call)
+    return function is not None and function.name == "__init__"
 
 
 def _freeze_some(module: Module) -> set[str]:
@@ -266,7 +281,7 @@ def _freeze_some(module: Module) -> set[str]:
     return {key for each in bases if (key := objects(module).key(each)) is not None}
 
 
-def _owned_by_parts(module: Module, model: str) -> set[str]:
+def _owned_by_parts(module: Module, model: str, inner: str) -> set[str]:
     """The optimizers made of the parameters of parts of a model alone, none of which the file replaces:
     `AdamW(model.head.parameters())`.
     """
@@ -275,6 +290,7 @@ def _owned_by_parts(module: Module, model: str) -> set[str]:
         optimizer: parts
         for optimizer, roots in known.owns.items()
         if (parts := {root for root in roots if root.startswith(f"{model}.")}) and parts == {*roots}
+        if not inner or any(overlap(part, f"{model}{inner}") for part in parts)
     }
     if not found:
         return set()
@@ -358,14 +374,14 @@ def _of_instances(module: Module, half: Cast) -> set[str]:
         return set()
     if half.key == own_self(cls):
         return {key for call in callers(module, function) for key in objects(module).assigned_to(_moved(call))}
-    return _of_attribute(module, half, function, own_self(cls)) if is_part(half.key, own_self(cls)) else set()
+    return _of_attribute(module, half, function) if owner_of(half.key) == own_self(cls) else set()
 
 
-def _of_attribute(module: Module, half: Cast, function: ir.Function, own: str) -> set[str]:
-    """The same of a model that the constructor keeps in an attribute of `own`, the key of its `self`."""
+def _of_attribute(module: Module, half: Cast, function: ir.Function) -> set[str]:
+    """The same of a model that the constructor keeps in an attribute."""
     known, kept, found = objects(module), _cast_parameters(module, half, function), set[str]()
     for call in callers(module, function):
-        found |= {moved(half.key, own, key) for key in known.assigned_to(_moved(call))}
+        found |= {attribute_of(key, last_name(half.key)) for key in known.assigned_to(_moved(call))}
         for name in kept:
             value = _given_for(module, call, name)
             key = known.key(value) if value is not None else None
@@ -409,7 +425,7 @@ def _passed_in(module: Module, half: Cast) -> set[str]:
 def _parameter_cast(module: Module, half: Cast) -> str | None:
     """The parameter that a cast is one of, and not of a model that its function makes and calls the same."""
     function, variable = ir.function_of(half.call), variable_parts(half.key)
-    if function is None or variable is None or whole_cast(module, half.call, half.key) != half.key:
+    if function is None or variable is None or not is_cast_there(module, half.call, half.key):
         return None
     return variable[1] if variable[1] in [each.name for each in function.params] else None
 
@@ -499,9 +515,8 @@ def _unpacked(call: ir.Call) -> list[ir.Sequence]:
 def _kept_as(module: Module, half: Cast) -> set[str]:
     """The keys under which objects keep a model that their constructors are given once it is cast."""
     known, calls, found = objects(module), module.once(CallGraph), set[str]()
-    whole = half.key.removesuffix(half.inner)
-    for call in near_kept(module, {whole}).calls:
-        given = [each.value for each in call.args if known.key(each.value) == whole]
+    for call in near_kept(module, {half.key}).calls:
+        given = [each.value for each in call.args if known.key(each.value) == half.key]
         if not given or call.id < half.call.id or ir.function_of(call) is not ir.function_of(half.call):
             continue
         callee = calls.find(call)
@@ -511,7 +526,7 @@ def _kept_as(module: Module, half: Cast) -> set[str]:
         attributes = kept_parameters(callee.function, cls)
         for name, value in (calls.arguments(call, callee) or {}).items():
             if value in given and name in attributes:
-                found |= {f"{each}{half.inner}" for each in _as_attribute(module, call, attributes[name])}
+                found |= _as_attribute(module, call, attributes[name])
     return found
 
 
