@@ -102,7 +102,7 @@ def check_parser() -> Parser:
         usage="amplint [check] [options] [path ...]\n       amplint COMMAND ...",
         epilog="Exit codes: 0 no findings (with --fix: none are left; with --diff: nothing to fix);\n"
         "1 findings; 2 amplint failed (a wrong option, a file that can't be read).\n\n"
-        "A finding marked `likely` may be excused by code that amplint can't see. More terms:\n"
+        "A finding marked `likely` may be wrong, if code that amplint can't see makes it right. More terms:\n"
         "amplint rule --glossary",
         examples=_EXAMPLES,
     )
@@ -182,7 +182,7 @@ def add_cache_dir(group: argparse._ActionsContainer, what: str = "cache director
 def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> argparse._ArgumentGroup:
     """Add the options that decide what holds for a file, which `overrides` reads; the group for more is returned."""
     rules = parser.add_argument_group(
-        "rules (RULES: codes, prefixes, names or families that `amplint rule` lists, or ALL)"
+        "rules (RULES: ALL, or codes, prefixes, names or families that `amplint rule` lists)"
     )
     for name, what in (
         ("select", "run only these rules, such as AMP401,AMP4,scaler"),

@@ -28,7 +28,7 @@ Print the settings that apply to a file, and where each value comes from: a flag
 of the configuration file, the project's requirements, or amplint's default. Also print
 the project folder: amplint follows imports only inside it.
 
-A flag replaces the value in the configuration file. There are two exceptions:
+A command-line option replaces the value in the configuration file. There are two exceptions:
 
   --extend-select, --ignore, --unfixable, --extend-exclude
       add to the file's values: each value is printed, and all apply

@@ -37,7 +37,7 @@ fixes. No file is changed, and the program itself is not executed: amplint inter
 training steps line by line, with a small model instead of yours. Each step is checked
 once for each combination of the program's AMP options (such as use_amp on and off). Steps
 in other files of the project are checked too, if PATH calls them or they call PATH. The
-options for rules and settings choose the findings whose fixes are applied."""
+options for rules and settings choose which fixes are tried, in memory."""
 _EPILOG = """\
 Each step is compared with the same step without AMP (autocast and GradScaler made with
 enabled=False). Verdicts:

@@ -9,7 +9,7 @@ import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -123,6 +123,8 @@ class Capture:
         self.groups: deque[Group] = deque([Group()], maxlen=2)
         self.weights = 0  # steps that have changed weights
         self.entered: Callable[[torch.nn.Module], None] | None = None  # is told of modules that run while it is quiet
+        self.threaded: Callable[[torch.nn.Module, Any], bool] | None = None  # is told of other threads' calls
+        self._threads: set[int] = set()  # other threads in which a module runs
         self.is_quiet = False  # nothing is captured: the doctor itself runs
         self._looks = _LOOKS  # at whether modules draw random numbers that aren't torch's
         self._draws = True
@@ -135,6 +137,8 @@ class Capture:
         @functools.wraps(real)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:  # as short as it can be: every module comes here
             if self._is_inside or guard.is_off or ident() != main or _is_elsewhere():
+                if self.threaded is not None and ident() != main and not (guard.is_off or self.is_quiet):
+                    return self._in_thread(real, module, args, kwargs)
                 return real(module, *args, **kwargs)
             if self.is_quiet:
                 if self.entered is not None:
@@ -159,6 +163,22 @@ class Capture:
             return output
 
         patch(undo, torch.nn.Module, "__call__", call)
+
+    def _in_thread(self, real: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a module returns that is called in another thread, of which the outermost ones are told."""
+        thread = threading.get_ident()
+        if thread in self._threads or _is_elsewhere():
+            return real(module, *args, **kwargs)
+        self._threads.add(thread)
+        try:
+            output = real(module, *args, **kwargs)
+        finally:
+            self._threads.discard(thread)
+        told = self.threaded
+        with suppress(Exception):  # it is the program's thread
+            if told is not None and not told(module, output):
+                self.threaded = None
+        return output
 
     def _look(self, call: RootCall) -> None:
         self._looks = 0 if call.random.is_moved() else self._looks - 1

@@ -16,6 +16,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from amplint.doctor.births import Birth, Origin
 from amplint.doctor.capture import Capture, Group, RootCall, tensors_in
+from amplint.doctor.copies import line_that_averages
 from amplint.doctor.cuts import Cut, find_cut
 from amplint.doctor.detail import CollectiveRefused, Detail, OutsideWrite
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
@@ -425,7 +426,8 @@ class Diagnosis:
         """The line that has made a variable bad: by its operations, or by those of numpy, line by line."""
         if isinstance(held.value, torch.Tensor):
             found = self._made_bad(seen, held.value, [frame], None)
-            return found.place if found is not None else None
+            if found is not None:
+                return found.place
         for value in (each for each in (held.value, *parts_of(held.value)) if is_held(frame, each)):
             with suppress(Exception):  # it can't be computed again
                 part = last_statement_for(frame, value)
@@ -457,6 +459,8 @@ class Diagnosis:
             reasons.append(f"running it again failed: {type(error).__name__}: {str(error)[:200]}")
             return None
         if look.births:
+            if (negative := self._negative_variance(seen, look.births[0], place)) is not None:
+                return negative
             return self._born(seen, look.births, place, frames=frames, grid=look.grid, effect=look.effect)
         if not look.arriving:
             if not seen.is_finite:
@@ -608,6 +612,10 @@ class Diagnosis:
         if finding.place == where and stepped is not None and self._history.was_finite(bad.call.module):
             was = f"they were finite before the first step, and an optimizer has stepped last at {spoken(stepped)}"
             return replace(finding, details=(*finding.details, was), advice="")
+        if finding.place == where:
+            optimized = {id(each) for optimizer in self._optimizers() for each in parameters_of(optimizer)}
+            if (written := line_that_averages(frames, bad.call.module, optimized)) is not None:
+                return replace(finding, place=written, details=(f"first used at {spoken(where)}",), advice="")
         if finding.place == where and (made := self._line_of_model(frames, bad.call.module)) is not None:
             return replace(finding, place=made, details=(f"first used at {spoken(where)}",))
         return finding
@@ -639,6 +647,18 @@ class Diagnosis:
                 part = last_statement_for(frame, model)
                 with self._replays.quiet([model]):
                     return first_bad_line(part.run, part.names.values())
+        return None
+
+    def _negative_variance(self, seen: Seen, birth: Birth, place: Place | None) -> Finding | None:
+        """The finding on a layer whose running variance is below 0, None if that is not why its result is NaN."""
+        for call in self._calls()[0] if birth.origin is Origin.MATH and birth.kind == "nan" else ():
+            for name, layer in call.module.named_modules():
+                if not isinstance(layer, _NormBase) or layer.training or layer.running_var is None:
+                    continue
+                if named(self._models.alive()).get(layer) == birth.module and bool((layer.running_var < 0).any()):
+                    full = f"{name}.running_var" if name else "running_var"
+                    message = f"`{full}` is negative where the layer takes its root: {seen.kind.value} can't be finite"
+                    return self._of_weights(message, call, full, birth.place or place)
         return None
 
     def of_statistics(self, call: RootCall, name: str, kind: str, place: Place | None) -> Finding:

@@ -12,7 +12,12 @@ _NODES = 20_000  # of a graph that are looked at
 
 def graph_nodes(roots: Sequence[torch.Tensor], most: int = _NODES) -> Iterator[Any]:
     """The nodes of the graph that losses depend on, until `most` are known."""
-    todo = [root.grad_fn for root in roots if root.grad_fn is not None]
+    return nodes_from([root.grad_fn for root in roots if root.grad_fn is not None], most)
+
+
+def nodes_from(nodes: Sequence[Any], most: int = _NODES) -> Iterator[Any]:
+    """These nodes and those that they depend on, until `most` are known."""
+    todo = list(nodes)
     seen = set(todo)
     while todo and len(seen) < most:
         node = todo.pop()

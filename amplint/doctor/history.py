@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from amplint.doctor.curve import Curve
 from amplint.doctor.findings import Place
 from amplint.doctor.gradients import Models
 from amplint.doctor.readings import can_wait_for, norm
@@ -35,6 +36,8 @@ class History:
         self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
         self._over: set[int] = set()  # optimizers with a rate above the one that they were given
         self._rates: dict[int, tuple[float, float]] = {}  # learning rates, the first and the last, by optimizer
+        self._rises: dict[int, float] = {}  # by optimizer: how many times the rate that it was given the last one is
+        self._curve = Curve()
         self.bad_weights: int | None = None  # the step that has made weights not finite
 
     def loss(self, value: float) -> None:
@@ -42,6 +45,7 @@ class History:
         if len(self._first) < _FIRST:
             self._first.append(abs(value))
         self._last = [*self._last[-_LAST + 1 :], abs(value)]
+        self._curve.add(value, max(self._rises.values(), default=1.0))
 
     def group_added(self, optimizer: Any) -> None:
         """An optimizer has got parameters: the rate of the first of them is what it was given."""
@@ -54,6 +58,7 @@ class History:
         self._given.pop(key, None)
         self._schedulers.pop(key, None)
         self._rates.pop(key, None)
+        self._rises.pop(key, None)
         self._over.discard(key)
 
     @property
@@ -74,7 +79,9 @@ class History:
         first, _ = self._rates.get(id(optimizer), (rate, rate))
         self._rates[id(optimizer)] = first or rate, rate
         given = self._given.get(id(optimizer), rate)  # a wrapper may have none
-        if rate > _OVER * float(group.get("initial_lr", given)):
+        base = float(group.get("initial_lr", given))
+        self._rises[id(optimizer)] = rate / base if base > 0 else 1.0
+        if rate > _OVER * base:
             self._over.add(id(optimizer))
 
     def rate(self) -> tuple[Place | None, str]:
@@ -126,6 +133,12 @@ class History:
                 weights = f"the norm of the weights from {first:.4g} to {now:.4g}"
                 return f"the loss grew from {start:.4g} to {max(self._last):.4g}, {weights}"
         return ""
+
+    def worse(self) -> str:
+        """How the loss has become worse since the learning rate rose, and has stayed so, in words; "" if it has not."""
+        if (found := self._curve.worse()) is None:
+            return ""
+        return f"the loss grew from {found[0]:.4g} to {found[1]:.4g} and doesn't fall again"
 
     @property
     def _start(self) -> float:

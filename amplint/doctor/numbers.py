@@ -513,6 +513,8 @@ class Numbers(Listener):
 
     def finish(self) -> None:
         """Add what only the whole run shows."""
+        if not self._shown and self._history.bad_weights is None and (worse := self._history.worse()):
+            self._collector.add(self._diagnosis.of_explosion(worse, ()))
         steps = max(self._collector.step - 1, 1)
         for place in {place for place, _ in self._hidden}:
             self._hidden_all.pop(place, None)

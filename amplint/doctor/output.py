@@ -27,12 +27,12 @@ _CAUSES = {
     Cause.MATH: "The result is not finite in float32 either: AMP is not the cause.",
     Cause.DATA: "The batch was not finite.",
     Cause.WEIGHTS: "Parameters or buffers were not finite before the step.",
-    Cause.DIVERGENCE: "Numbers grew until they were no longer finite.",
+    Cause.DIVERGENCE: "Numbers grew until they were not finite, or the loss stays worse since the learning rate rose.",
     Cause.PROTOCOL: "The scaler or autocast is used wrongly.",
     Cause.NO_GRADIENTS: "An optimizer steps, and none of its parameters has a gradient.",
     Cause.SCALER_OFF: "A scaler is disabled though the program asked for it, or gradients are 0 for want of its scale.",
     Cause.HIDDEN: "Values that are not finite were replaced or skipped.",
-    Cause.CASTS_NOTHING: "In an autocast region no operation ran in half precision.",
+    Cause.CASTS_NOTHING: "No operation of a region, or of its modules in other threads, ran in half precision.",
     Cause.SCALE: "The loss scale itself goes wrong.",
 }
 _UNKNOWN = "unexplained"

@@ -8,6 +8,7 @@ project's AMP facts and stands in its documentation: https://pytorch.org/docs/st
 # ruff: noqa: D102 - what is heard is documented on Listener
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import sys
@@ -138,6 +139,7 @@ class Protocol(Listener):
         self._largest: float | None = None  # element of the scaled gradients that are about to be clipped
         self._without: Counter[int] = Counter()  # by optimizer: steps without gradients
         self._with: dict[int, bool] = {}  # optimizers that have stepped with gradients
+        self._frozen: dict[int, Finding] = {}  # by optimizer: nothing that it steps is trained, so far
         self._unfed: list[_Unfed] = []
         self.unreached: Without | None = None  # an optimizer without gradients, and nothing says why
         self._off: dict[int, Place | None] = {}  # scalers that the program switches off
@@ -672,6 +674,8 @@ class Protocol(Listener):
         )
 
     def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
+        if (frozen := self._frozen.pop(id(optimizer), None)) is not None:
+            self._collector.add(frozen)
         for known in (self._backwards, self._without, self._with, self._made_for):
             known.pop(id(optimizer), None)  # of an optimizer that is gone, whose address this one has
         self._made_at[id(optimizer)] = user_place()
@@ -776,6 +780,7 @@ class Protocol(Listener):
                 self._no_gradients(optimizer, user_place())
         else:
             self._with[id(optimizer)] = True
+            self._frozen.pop(id(optimizer), None)  # it was a schedule: layers are unfrozen in the course of training
 
     def _no_gradients(self, optimizer: Any, place: Place | None) -> None:
         case = Without(
@@ -790,6 +795,9 @@ class Protocol(Listener):
         )
         if is_unreached(case) and self.unreached is None:
             self.unreached = case  # the next backward pass shows where the graph is cut
+        elif self._without[id(optimizer)] and not any(each.requires_grad for each in case.parameters):
+            finding = why_none(case)  # it may be unfrozen later
+            self._frozen[id(optimizer)] = dataclasses.replace(finding, step=self._collector.step)
         else:
             self._collector.add(why_none(case))
 
@@ -865,6 +873,8 @@ class Protocol(Listener):
         self._leave()
         self._tell_mixed()
         self.cut_found(None)
+        for finding in self._frozen.values():
+            self._collector.add(finding)
         for unit in self._units.all():
             if not unit.is_kept:  # else the last clip is like those before
                 self._tell_clipped(unit)

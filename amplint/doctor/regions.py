@@ -3,19 +3,24 @@
 # ruff: noqa: D102 - what is heard is documented on Listener
 from __future__ import annotations
 
+import functools
+import inspect
 import weakref
 from collections.abc import Sequence
+from types import CodeType
 from typing import Any
 
 import torch
 
+from amplint.doctor.capture import tensors_in
 from amplint.doctor.collector import Collector
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
-from amplint.doctor.graph import graph_leaves, graph_nodes, next_node
-from amplint.doctor.places import user_place
+from amplint.doctor.graph import graph_leaves, graph_nodes, next_node, nodes_from
+from amplint.doctor.places import is_users, user_place, users_frames
 from amplint.doctor.readings import HALF
-from amplint.verify.bench.instrument import DEVICES, Listener, Region
+from amplint.verify.bench.instrument import DEVICES, Listener, Region, open_regions
 
+_APART = 64  # results of other threads since the last backward pass that are remembered
 _LOOKED_AT = 8  # backward passes whose graphs are looked through for casts
 # Nodes of operations that autocast runs in half precision.
 _ELIGIBLE = (
@@ -54,6 +59,10 @@ class Regions(Listener):
         self._stepped_at: Place | None = None
         self._cuda_off: Place | None = None  # a region for CUDA on a machine that has none
         self._devices: set[str] = set()  # where the parameters of a loss without a cast are
+        self._apart: list[
+            tuple[Any, Place | None]
+        ] = []  # nodes of other threads, and the region that was open meanwhile
+        self._in_float32: dict[Place | None, int] = {}  # by region: backward passes to such threads without a cast
         self._region: Region | None = None  # the last region that has cast nothing
         self.cuda_asked = False  # the program has asked whether CUDA is there
         self.was_on = False  # a region has been on
@@ -122,11 +131,27 @@ class Regions(Listener):
         self.ended = raised if self._cuda_off is not None and not self.was_on else ""
         return bool(self.ended)
 
+    def threaded(self, module: torch.nn.Module, output: Any) -> bool:
+        """A module has returned in another thread, where autocast is off unless it is entered there.
+
+        Returns:
+            Whether further ones are of interest.
+        """
+        where = next((place for region, place in reversed(self._open) if region.dtype is not None), None)
+        if where is not None and not open_regions() and not _decides(module):
+            for each in tensors_in(output):
+                if each.grad_fn is not None and len(self._apart) < _APART:
+                    self._apart.append((each.grad_fn, where))
+        return self._looked < _LOOKED_AT
+
     def _is_on(self) -> bool:
         return any(region.dtype is not None for region, _ in self._open)
 
     def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
         regions, self._since = self._since, []
+        apart, self._apart = self._apart, []
+        if apart and self._looked < _LOOKED_AT:
+            self._look_apart(roots, apart)
         for region, place in self._open:
             if all(known[1] != place for known in regions):
                 regions.append((region, place, False))
@@ -176,6 +201,14 @@ class Regions(Listener):
                 self._devices = {each.device.type for each in graph_leaves(roots)} or {"cpu"}
                 self._region = region
 
+    def _look_apart(self, roots: Sequence[torch.Tensor], apart: Sequence[tuple[Any, Place | None]]) -> None:
+        """Whether what other threads have computed for this loss was in float32 throughout."""
+        nodes = set(graph_nodes(roots))
+        for place in dict.fromkeys(place for _, place in apart):
+            own = [each for node, of in apart if of == place and node in nodes for each in nodes_from([node])]
+            if any(each.name().startswith(_ELIGIBLE) for each in own) and not any(map(_is_half, own)):
+                self._in_float32[place] = self._in_float32.get(place, 0) + 1
+
     def _entered_off(self, region: torch.autocast, place: Place | None) -> None:
         """A region that torch has switched off though the program asked for it to be on."""
         device = region.device.split(":")[0]
@@ -198,6 +231,15 @@ class Regions(Listener):
         for place, times in self._empty.items():
             if place not in self._cast and times >= min(2, self._looked):
                 self._casts_nothing(place)
+        for place, times in self._in_float32.items():
+            if times >= min(2, self._looked):
+                self._add(
+                    None,
+                    Cause.CASTS_NOTHING,
+                    "modules that run in other threads compute in float32: a region is on in the thread that enters it",
+                    place,
+                    advice="enter `torch.autocast` in the function that the thread runs, such as `forward`",
+                )
         if self._cuda_off is None:
             return []
         if scaler_is_on or self._cast or not self.cuda_asked or self.ended:
@@ -243,6 +285,21 @@ class Regions(Listener):
 
     def _add(self, code: str | None, cause: Cause, message: str, place: Place | None, *, advice: str = "") -> None:
         self._collector.add(Finding(cause, Evidence.SEEN, message, place, code, advice=advice))
+
+
+def _decides(module: torch.nn.Module) -> bool:
+    """Whether functions that run, or a module's, speak of autocast: in another thread it is off on purpose then."""
+    codes = [frame.f_code for frame in users_frames()]
+    codes += [each.forward.__code__ for each in module.modules() if hasattr(each.forward, "__code__")]
+    return any(map(_speaks_of_autocast, codes))
+
+
+@functools.cache
+def _speaks_of_autocast(code: CodeType) -> bool:
+    try:
+        return is_users(code.co_filename) and "autocast" in inspect.getsource(code)
+    except OSError:
+        return False
 
 
 def _is_half(node: Any) -> bool:

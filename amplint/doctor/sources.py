@@ -194,7 +194,7 @@ def bad_data(frames: Sequence[FrameType], batch: torch.Tensor) -> Iterator[Held]
                 if value is not batch:
                     yield Held(name, None, frame, value)
         for loader in _loaders(frame):
-            yield from _bad_attributes(loader, batch)
+            yield from _bad_attributes(loader, batch, frames)
 
 
 class _Loader(NamedTuple):
@@ -236,18 +236,29 @@ def _is_of_user(kind: type) -> bool:
     return isinstance(file, str) and is_users(file)
 
 
-def _bad_attributes(loader: _Loader, batch: torch.Tensor) -> Iterator[Held]:
+def _bad_attributes(loader: _Loader, batch: torch.Tensor, frames: Sequence[FrameType]) -> Iterator[Held]:
     """What the dataset of a loader holds that is not finite: an attribute of the user's, or a list of tensors."""
     held = ((part, *each) for part in parts_of(loader.loader) for each in getattr(part, "__dict__", {}).items())
     for dataset, attribute, value in held:
         name = f"{loader.name}.dataset.{attribute}"
         if _is_bad(value):
+            yield from _variables_of(frames, value)
             yield Held(name, _only_writer(_files([dataset]), "self", attribute))
             return
         if isinstance(value, (list, tuple)) and any(_is_source(each, batch) for each in value[:_FEW]):
             at = None if loader.frame is not None else loader.place
             yield Held(name, at, loader.frame, loader.loader)
             return
+
+
+def _variables_of(frames: Sequence[FrameType], value: Any) -> Iterator[Held]:
+    """The variables whose numbers, or a part of them, a tensor is: `data` where a dataset has `data[:100]`."""
+    if isinstance(value, torch.Tensor) and is_plain(value):
+        memory = value.untyped_storage().data_ptr()
+        for frame in frames:
+            for name, each in list(frame.f_locals.items()):
+                if isinstance(each, torch.Tensor) and is_plain(each) and each.untyped_storage().data_ptr() == memory:
+                    yield Held(name, None, frame, each)
 
 
 def parts_of(holder: Any, depth: int = _DEPTH) -> Iterator[Any]:
@@ -447,7 +458,7 @@ def _writers(paths: Iterable[str], *names: str) -> set[Place]:
             tree = ast.parse("".join(linecache.getlines(path)))
             aliases = _aliases(tree)
             for node in ast.walk(tree):
-                written = (aliases.get(id(each)) or _names(each) for each in _written(node))
+                written = (aliases.get(id(each)) or names_of(each) for each in written_by(node))
                 if any(each[-len(names) :] == names for each in written):
                     lines.add(Place(path, getattr(node, "lineno", 0)))
     return lines
@@ -465,7 +476,7 @@ def _aliases(tree: ast.Module) -> dict[int, tuple[str, ...]]:
                 each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
             )
             bound = {
-                node.targets[0].id: _names(node.value)
+                node.targets[0].id: names_of(node.value)
                 for node in nodes
                 if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute)
                 if isinstance(node.targets[0], ast.Name) and stored[node.targets[0].id] == 1
@@ -478,10 +489,11 @@ def _aliases(tree: ast.Module) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _written(node: ast.AST) -> list[ast.expr]:
+def written_by(node: ast.AST) -> list[ast.expr]:
     """What a statement, or a call whose name ends with an underscore, writes to."""
     if isinstance(node, ast.Assign):
-        return node.targets
+        several = (each.elts if isinstance(each, ast.Tuple) else [each] for each in node.targets)
+        return [target for targets in several for target in targets]
     if isinstance(node, (ast.AugAssign, ast.AnnAssign)):
         return [node.target]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
@@ -489,7 +501,7 @@ def _written(node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def _names(node: ast.expr) -> tuple[str, ...]:
+def names_of(node: ast.expr) -> tuple[str, ...]:
     """The dotted names of an expression: `self.layers[3].bias.data` is ("self", "layers", "3", "bias")."""
     names: list[str] = []
     while True:

@@ -16,7 +16,7 @@ _SAMPLE = 6  # parameters that are asked whether a backward has reached them
 _LOOKS = 16  # at all parameters, to find some that are reached
 
 
-@dataclass
+@dataclass(eq=False)  # one is only like itself: tensors can't be compared
 class Unit:
     """The gradients of the parameters of one optimizer, or of several optimizers over the same parameters.
 

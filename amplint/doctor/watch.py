@@ -77,6 +77,7 @@ class Watching:
             sources=self._sources,
         )
         self._regions = Regions(self._collector)
+        self._capture.threaded = self._regions.threaded
         self._protocol = Protocol(self._collector, self._models)
         afterwards: list[Callable[[], object]] = []
         live = Live(self._models, afterwards, may_have_modes, casts)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from amplint.doctor.curve import Curve
 from amplint.doctor.history import History
 
 
@@ -100,3 +101,34 @@ def test_few_losses_that_rise_and_weights_that_have_grown_are_divergence(
         for each in models.models[0].parameters():
             each.mul_(10.0)
     assert bool(history.growth(is_beyond=is_beyond)) is diverges
+
+
+def _curve(losses: list[float], rises: list[float]) -> Curve:
+    curve = Curve()
+    for loss, rise in zip(losses, rises, strict=True):
+        curve.add(loss, rise)
+    return curve
+
+
+FALLS_AND_STAYS_WORSE = [1.0, *[0.1] * 99, *[1.5] * 200]
+
+
+def test_a_loss_that_stays_worse_since_the_rate_has_risen_is_seen() -> None:
+    found = _curve(FALLS_AND_STAYS_WORSE, [step / 50 for step in range(300)]).worse()
+    assert found == pytest.approx((0.1, 1.5))
+
+
+@pytest.mark.parametrize(
+    ("losses", "rises"),
+    [
+        (FALLS_AND_STAYS_WORSE, [min(1.0, step / 50) for step in range(300)]),  # a warm-up that ends
+        (FALLS_AND_STAYS_WORSE, [25 * (1 - step / 300) for step in range(300)]),  # a cycle that ends low
+        (FALLS_AND_STAYS_WORSE, [25.0] * 300),  # the rate was as high when the loss was best
+        ([1 / (1 + step) for step in range(300)], [step / 50 for step in range(300)]),  # it learns
+        ([*[0.1] * 240, *[9.0] * 60], [1.05**step for step in range(300)]),  # a test of rates
+        ([-loss for loss in FALLS_AND_STAYS_WORSE], [step / 50 for step in range(300)]),  # a reward
+        ([0.1, *[1.5] * 8], list(range(9))),  # too few
+    ],
+)
+def test_a_loss_that_is_worse_for_another_reason_is_left_alone(losses: list[float], rises: list[float]) -> None:
+    assert _curve(losses, rises).worse() is None

@@ -30,6 +30,7 @@ def watched(path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
     with suppress(Exception, SystemExit), observe(quiet=True) as seen:
         runpy.run_path(str(path), run_name="__main__")
     assert seen.report is not None
+    assert not seen.report.is_off, seen.report.notes
     return seen.report
 
 

@@ -783,7 +783,7 @@ def test_a_scaler_that_is_on_in_one_dtype_only_has_a_state_only_there(enabled: s
     text = function(after=LOAD).replace('GradScaler("cuda")', f'GradScaler("cuda", enabled={enabled})')
     assert enabled in text
     found = only(text)
-    assert f": {under}a run that resumes on line " in found.message
+    assert f": {under}a run resumed on line " in found.message
     assert (found.confidence is Confidence.LIKELY) is bool(under)
 
 

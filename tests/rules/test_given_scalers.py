@@ -116,6 +116,12 @@ def test_what_is_only_said_of_the_norm_skips_no_step(tmp_path: Path, line: str) 
     assert codes(tmp_path / "loop.py", text) == [("AMP402", "certain")]
 
 
+def test_who_gets_the_norm_may_skip_the_step(tmp_path: Path) -> None:
+    line = "if torch.isnan(norm): state.push(norm)"
+    text = LOOP.replace("        optimizer.step()\n", f"        {line}\n        optimizer.step()\n")
+    assert codes(tmp_path / "loop.py", text) == []
+
+
 def test_whether_the_norm_is_finite_is_asked_before_the_step(tmp_path: Path) -> None:
     asks = "        if torch.isfinite(norm):\n            optimizer.step()\n"
     assert codes(tmp_path / "loop.py", LOOP.replace("        optimizer.step()\n", asks)) == []

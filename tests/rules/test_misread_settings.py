@@ -66,6 +66,13 @@ def test_a_class_that_extends_it_may_follow_it(tmp_path: Path) -> None:
     assert announced(tmp_path) == []
 
 
+def test_another_file_reads_the_setting_by_its_key(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("def build(settings):\n    return settings.get('use_amp')\n")
+    assert announced(tmp_path) == ["AMP218"]  # the program has nothing to do with that file
+    (tmp_path / "main.py").write_text("from net import build\nfrom train import Trainer\n")
+    assert announced(tmp_path) == []
+
+
 BESIDE = """\
 import torch
 
@@ -113,6 +120,7 @@ def test_looked_for_beside_its_section(tmp_path: Path, set_: str) -> None:
         ('config.get("use_amp", True)', "", 'config["use_amp"] = False'),
         ('config.get("use_amp", config["training"]["use_amp"])', "", "pass"),
         ('config["training"]["use_amp"]', "", "pass"),
+        ('config.get("use_amp", True)', "", 'return train(config["training"], model, loader, optimizer)'),
     ],
 )
 def test_where_it_is(tmp_path: Path, read: str, top: str, set_: str) -> None:

@@ -120,8 +120,8 @@ def test_a_region_without_gradients_trains_nothing(tmp_path: Path, decorator: st
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("autocast_enabled = mixed_precision = True", True),
-        ("run(mixed_precision=True)", True),
+        ("autocast_enabled = average_precision = True", True),
+        ("run(mixed_precision=True)", False),
         ("torch.set_autocast_enabled('cuda', True)", False),
         ("Trainer(precision=16)", False),
     ],

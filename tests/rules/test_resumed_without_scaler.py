@@ -385,7 +385,7 @@ def test_what_is_saved_to_debug_is_not_marked_first() -> None:
 
 def test_another_checkpoint_that_lacks_the_same_is_named() -> None:
     (finding,) = found(TWO_CHECKPOINTS)
-    assert "but not the scaler's (the same on line 21): a run that resumes" in finding.message
+    assert "but not the scaler's (the same on line 21): a run resumed" in finding.message
     assert finding.location.row == 19
     (alone,) = found(TWO_CHECKPOINTS.replace(', "optimizer": optimizer.state_dict()}, "best.pt"', '}, "best.pt"'))
     assert "the same on" not in alone.message

@@ -229,3 +229,32 @@ def test_a_caller_in_another_file_catches_too(tmp_path: Path) -> None:
 def test_what_subclasses_are_to_define_raises_nothing() -> None:
     head = HEAD.replace("    if not torch.isfinite(norm):\n        raise RAISED", "    raise NotImplementedError")
     assert loop("continue", caught="NotImplementedError", head=head).judged.state == RIGHT
+
+
+AGAIN = """
+def step(model, batch, optimizer, scaler):
+    x, y = batch
+    try:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = F.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        if not torch.isfinite(loss):
+            raise Overflow(loss)
+        scaler.step(optimizer)
+        scaler.update()
+    except Overflow:
+        INNER
+        raise
+"""
+
+
+@pytest.mark.parametrize(
+    "inner",
+    ["pass", "try:\n            raise Other()\n        except Other:\n            pass"],
+    ids=["plain", "nested"],
+)
+def test_a_handler_raises_again_what_it_has_caught_itself(inner: str) -> None:
+    text = (HEAD + AGAIN + MAIN).replace("RAISED", "Other()").replace("CAUGHT", "Overflow").replace("INNER", inner)
+    assert any(TWICE in fault.text for each in interpret(text) for fault in each.judged.faults)

@@ -478,7 +478,9 @@ def _is(module: Module, function: ir.Function, name: str) -> bool:
 
 
 def _is_left_to_subclasses(function: ir.Function) -> bool:
-    """Whether a method does nothing but raise NotImplementedError: what its objects run is another one."""
+    """Whether a method is abstract, or does nothing but raise NotImplementedError: what its objects run is another."""
+    if any(ir.last_name(each) in ("abstractmethod", "abstractproperty") for each in function.decorators):
+        return True
     raised = [each for each in function.body.statements if not _is_text(each)]
     return (
         function.cls is not None

@@ -377,10 +377,7 @@ def runs_instead(module: Module, function: ir.Function | None, other: ir.Functio
 
 
 def _calls_its_own_name(function: ir.Function) -> bool:
-    return any(
-        isinstance(call.func, ir.Attribute) and call.func.attr == function.name
-        for call in ir.calls_below(function.body)
-    )
+    return any(isinstance(each, ir.Attribute) and each.attr == function.name for each in ir.values_below(function.body))
 
 
 def storing_class(module: Module, cls: ir.Class, attr: str) -> ir.Class | None:

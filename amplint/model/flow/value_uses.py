@@ -38,6 +38,8 @@ LOGS = {
     "report_scalar", "set_description", "set_postfix", "set_postfix_str", "track", "update", "warn", "warning",
     "write", "writerow",
 }  # fmt: skip
+# Those of them that can do nothing else, whoever has them.
+TALKS = LOGS - {"format", "push", "record", "track", "update"}
 COMPUTING = ("builtins.", "math.", "numpy.", "torch.")
 # Methods that put what they are given into their object.
 _COLLECTS = {"append", "appendleft", "extend", "insert", *(name for name in PASSING if name.endswith("_"))}

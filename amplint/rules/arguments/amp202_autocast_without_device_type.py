@@ -118,7 +118,7 @@ def check(module: Module) -> Iterator[Finding]:
                     _bare,
                 )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
-                yield _finding(module, value, "is not called: `with` can't enter a class and raises", _bare)
+                yield _finding(module, value, "is not called: `with` on the class itself raises", _bare)
 
 
 def _of_fallbacks(module: Module) -> Iterator[Finding]:

@@ -151,7 +151,7 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(region.call),
                 f"this region is for {device}, but the model on {module.line(made)} stays on the CPU and runs in "
-                f"float32; move the model and its data to {device}, or use autocast for cpu",
+                f'float32; move the model and its data to {device}, or use `autocast("cpu")`',
                 withheld=f"amplint can't tell which device is intended: {module.line(named)} names the CPU, "
                 f"and this line names {device}",
             )

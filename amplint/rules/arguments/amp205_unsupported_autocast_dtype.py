@@ -170,7 +170,7 @@ def _refused(module: Module, region: Region, given: ir.Value, found: list[Dtype]
     what = f"{under}`{module.text(given)}` is {dtype}, which {device}" if under else ""
     return rule.finding(
         module.span(given),
-        f"{what or f'{device} {_written(module, given, full)}'}: the region warns, is disabled and casts nothing; "
+        f"{what or f'{device} {_written(module, given, full)}'}: autocast warns and disables itself; "
         f"pass {half}`enabled=False`",
         fix=_ISLAND,
         cause=cause,

@@ -3,17 +3,17 @@
 ## What it does
 Finds a scaler that this file creates, if the scaler can be enabled while
 
-- all autocast regions around its losses run in bfloat16: always, or if an option selects bfloat16;
-- or the file has no regions, and its optimizers train only parameters that were cast to bfloat16.
+- all autocast regions around its losses run in bfloat16, either always or if an option selects bfloat16;
+- or the file has no regions, and all parameters that the file's optimizers train were cast to bfloat16.
 
 Also finds a scaler with an inverted test: enabled if the dtype is bfloat16, and disabled if it is float16.
 
 amplint reports nothing if:
 
 - it can't see the regions, or the code doesn't show the dtype of a region;
-- only the device decides the dtype;
+- only a test of the device decides the dtype (`torch.cuda.is_bf16_supported()`);
 - `enabled` is false for bfloat16;
-- `enabled` is a flag that names float16 (`args.fp16`), and the bfloat16 regions don't depend on that flag;
+- `enabled` is a flag named after float16 (`enabled=args.fp16`), and another flag turns the bfloat16 regions on;
 - an option asks for the scaler: by its name (`force_bf16_scaler`), or as a separate option that is off by default
   (`use_scaler`);
 - the branch for bfloat16 doesn't use the scaler.
@@ -213,13 +213,13 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
         where = "" if world is None or (always and not own) else _chosen(module, world, each)
         if world is None or where is None:
             continue
-        what = f"this scaler's losses come from the bfloat16 region on {module.line(each.region.call)}"
+        what = f"this scaler scales losses of the bfloat16 region on {module.line(each.region.call)}"
         if own:
-            return _finding(module, call, "False", f"{where}, {what}")
+            return _finding(module, call, "False", f"{what} {where}")
         text = _condition(module, call, each.region)
         if always:
             return _finding(module, call, text, what)
-        return _finding(module, call, _as_before(module, call, text), f"{where}, {what}")
+        return _finding(module, call, _as_before(module, call, text), f"{what} {where}")
     return None
 
 

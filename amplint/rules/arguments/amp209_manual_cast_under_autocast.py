@@ -90,7 +90,7 @@ _KEEPS = ("append", "extend", "add", "put", "save", "copy_", "update", "index_co
 _TARGET = re.compile(r"(?i)target|label|mask|one_?hot|soft|^y$|^gt|^t$")
 _LAYER = re.compile(r"Linear|Conv|Bilinear|RNN|LSTM|GRU|Attention|Transformer|Sequential|Module")
 _NORM = re.compile(r"(?i)norm|(^|_)(bn|ln|gn)(\d|_|$)")  # no product, whoever wrote it
-_DISPLAY = Fix(Applicability.DISPLAY, "Keep float32, as autocast casts what needs half precision")
+_DISPLAY = Fix(Applicability.DISPLAY, "Keep float32, as autocast casts to half precision what can run in it")
 
 
 @rule.check

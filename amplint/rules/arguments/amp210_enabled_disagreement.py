@@ -155,7 +155,7 @@ _KNOWN = ("torch.", "builtins.", "functools.", "abc.", "typing.", "contextlib.")
 _FULL = re.compile(r"(torch\.)?(fp|float|f)?32(-true)?|full|none|no|off|false|single")
 _FLOAT16 = re.compile(r"(?<!b)(?<!bf)(?<!bfloat)16|half")
 
-_BOTH = "enable autocast and the scaler by the same condition"
+_BOTH = "enable autocast and the scaler on the same condition"
 _NO_DTYPE = "amplint can't tell which dtype the region should have"
 _OTHER_DTYPE = "the scaler depends on the dtype; correct its `enabled` by hand"
 # What to do where there is no fix because the scaler depends on the dtype.

@@ -312,7 +312,8 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
         if isinstance(under, str):
             return None, under
         edit = under
-        doubts.append("micro steps are no longer clipped")
+        text = f"{text}` under `if {module.text(accelerator)}.{SYNCS}"
+        doubts.append("micro steps are then no longer clipped")
     applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
     note = f" ({'; '.join(doubts)})" if doubts else ""
     return Fix(applicability, f"Clip with `{text}`{note}", (edit,)), None

@@ -4,8 +4,8 @@
 Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArguments`:
 
 - `fp16` and `bf16`, or `fp16_full_eval` and `bf16_full_eval`, both True, or both set from one variable (an error);
-- `fp16_backend`, `half_precision_backend` and `fp16_opt_level`, which 5.0 removed (an error; a warning if the project
-  also allows older releases);
+- `fp16_backend`, `half_precision_backend` and `fp16_opt_level`, which transformers 5.0 removed (an error; a warning if
+  the project also allows older releases);
 - `fp16_backend`, deprecated since 4.13, if the project allows only releases before 5.0 (a warning);
 - `trainer.evaluate()` or `trainer.predict()` before `trainer.train()` of a Trainer that has `fp16_full_eval` or
   `bf16_full_eval` (an error).
@@ -14,9 +14,9 @@ amplint reports nothing about flags whose values are not written in the call, un
 
 amplint reports nothing about a removed argument:
 
-- if the project requires only releases that still have the argument;
-- if the project declares no release, and the call has other arguments that 5.0 removed (`evaluation_strategy`,
-  `no_cuda`): the call is then for an older release;
+- if the project requires only releases that still have the argument (the deprecated `fp16_backend` gets its warning);
+- if the project's requirements name no transformers release, and the call has other arguments that 5.0 removed
+  (`evaluation_strategy`, `no_cuda`): the call is then for an older release;
 - if the call is under a version test.
 
 Checked with transformers 5.23, 5.0, 4.57 and 4.13.
@@ -51,8 +51,8 @@ There is no fix: amplint can't tell which precision is intended, or when to eval
 The test programs are not executed (shows=none): a replacement for transformers would be amplint's own, and prove
 nothing about transformers.
 
-Run by hand with transformers 5.23: `fp16=True, bf16=True` and the two flags for full evaluation raise ValueError, the
-removed arguments raise TypeError. After `evaluate()` with `fp16_full_eval=True` all parameters were float16, and
+Checked by hand with transformers 5.23: `fp16=True, bf16=True` and the two flags for full evaluation raise ValueError,
+the removed arguments raise TypeError. After `evaluate()` with `fp16_full_eval=True` all parameters were float16, and
 `train()` trained them in float16.
 
 ## References
@@ -96,7 +96,7 @@ _REMOVED_IN = "5.0"
 _REMOVED = {
     "fp16_backend": "remove the argument, as torch's own AMP is the only backend left",
     "half_precision_backend": "remove the argument, as torch's own AMP is the only backend left",
-    "fp16_opt_level": "remove the argument, as only apex had levels",
+    "fp16_opt_level": "remove the argument, as only apex had opt levels",
 }
 # Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
 _OLD = (

@@ -3,10 +3,10 @@
 ## What it does
 Finds `Accelerator(mixed_precision=...)` with
 
-- a bool: a literal, a setting, or a command-line option that is parsed as a bool (`action="store_true"`, `type=bool`,
-  `str2bool`);
-- a text other than "no", "fp16", "bf16" and "fp8", such as "fp32", "float16" or "16-mixed";
-- an option whose `choices`, or whose `Literal` type, allow such a text.
+- a bool: a literal, a field of a configuration, or a command-line option that is parsed as a bool
+  (`action="store_true"`, `type=bool`, `str2bool`);
+- a string other than "no", "fp16", "bf16" and "fp8", such as "fp32", "float16" or "16-mixed";
+- an option whose `choices`, or whose `Literal` type, allow such a string.
 
 amplint reports nothing if it can't see what is passed.
 
@@ -31,12 +31,12 @@ accelerator = Accelerator(mixed_precision="fp16" if args.fp16 else "no")
 ```
 
 ## Fix safety
-- A literal that is another name of one of the four ("fp32", "float16", "bfloat16"): the fix writes accelerate's name.
-  Safe.
+- A literal that is another name of one of the four ("fp32" for "no", "float16", "bfloat16"): the fix writes
+  accelerate's name. Safe.
 - A bool: the fix passes "fp16" if the value is true (or "bf16" if its name says so), and else "no". Unsafe, as another
   precision may be intended.
 
-There is no fix for an option that allows another text.
+There is no fix for an option that allows a string other than the four names.
 
 ## Proof
 The test programs use a small replacement for accelerate, which checks the value as accelerate 1.15 does. The wrong

@@ -212,22 +212,22 @@ def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
         return f"compute a new tensor from {name} in float32 (`.float()`) instead"
     if not is_one_number(module, tensor):
-        return f"convert {name} to float32 first (`.float()`)"
+        return f"call `.float()` on {name} first"
     divided = divided_by(seen.node)
     if divided is None:
-        return f"convert {name}, and the tensors that are computed with the result, to float32 (`.float()`)"
+        return f"call `.float()` on {name}, and on the tensors that are computed with the result"
     if isinstance(divided, ir.Constant) or is_one_number(module, divided):
-        return f"convert {name} to float32 first (`.float()`)"
+        return f"call `.float()` on {name} first"
     dividend = module.on_one_line(divided)
     short = len(dividend) <= _SHORT
     both = f"`{dividend}` and {name}" if short else "the dividend and the divisor"
-    return f"convert {both} to float32 first (`.float()`)"
+    return f"divide in float32: call `.float()` on {both} first"
 
 
 def _in_float32(module: Module, squashed: ir.Call) -> str:
     """What to do where a sigmoid has rounded: it gets its logits in float32."""
     logits = _logits(module, squashed)
-    return f"convert {shown(module, logits)} to float32 before the sigmoid (`.float()`)" if logits is not None else ""
+    return f"call `.float()` on {shown(module, logits)} before the sigmoid" if logits is not None else ""
 
 
 def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:

@@ -244,10 +244,11 @@ def _message_of_sum(module: Module, found: _Sum) -> str:
     assert found.tensor[0] is not None
     assert found.mask[0] is not None
     inf = "inf" if found.is_positive else "-inf"
+    subtracts = isinstance(found.node, ir.AugAssign) and found.node.op == "Sub"
     return (
-        f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: the in-place sum with "
-        f"{_mask(module, found)} becomes {inf}, and softmax of a row that is all {inf} is NaN; compute the sum out of "
-        "place, in float32"
+        f"{shown(module, found.tensor[0])} is {dtype_of(found.tensor[1])}: {'subtracting' if subtracts else 'adding'} "
+        f"{_mask(module, found)} in place overflows to {inf}, and softmax of a row that is all {inf} is NaN; "
+        f"{'subtract' if subtracts else 'add'} out of place, in float32"
     )
 
 
@@ -269,7 +270,8 @@ def _out_of_place(module: Module, found: _Sum) -> tuple[Fix | None, str | None]:
     edits = [Edit(module.span(tensor)[1], start, f" = {name} {sign} ")]
     if isinstance(node.value, (ir.Conditional, ir.Bool)):
         edits += insert(start, "("), insert(end, ")")
-    title = f"Compute the sum out of place, in float32 (other references to `{name}` keep the old tensor)"
+    verb = "Add" if sign == "+" else "Subtract"
+    title = f"{verb} out of place, in float32 (other references to `{name}` keep the old tensor)"
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 

@@ -125,7 +125,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(site.at),
             f"{site.what}: under autocast, evaluation runs in half precision and can overflow where "
-            "training does not; cast in evaluation too",
+            "training does not; use float32 in evaluation too",
             fix=Fix(Applicability.DISPLAY, site.help),
         )
 

@@ -2,19 +2,19 @@
 
 ## What it does
 Finds the norm that a clip or `get_total_norm` returned, in a training step with a scaler that may be enabled, if the
-norm goes into a meter (`meter.update(norm)`), a sum, a list whose mean is computed, or a moving average, also one of
-several (`averages[i] = 0.9 * averages[i] + 0.1 * norm`).
+norm goes into a meter (`meter.update(norm)`), a sum, a list whose mean is computed, or a moving average, also as an
+element of a list (`averages[i] = 0.9 * averages[i] + 0.1 * norm`).
 
 amplint reports nothing:
 
 - if NaN and infinity are checked or replaced on the way, or in the meter's `update`;
-- if no autocast region that amplint can see can be float16;
+- if none of the autocast regions that amplint sees can run in float16;
 - if the scaler is disabled, or amplint can see no scaler.
 
 ## Why is this bad?
 When gradients overflow, their norm is infinite or NaN, and the scaler skips the step. The first steps often overflow,
-as the scale starts at 65,536. One such step makes the mean of the epoch infinite or NaN, and a moving average from then
-on. The log is useless, and so are decisions based on the mean (a bound that follows the norms, early stopping).
+as the scale starts at 65,536. One such step makes the mean of its epoch infinite or NaN. A moving average stays so from
+then on. The log is useless, and so are decisions based on the mean (a bound that follows the norms, early stopping).
 
 ## Example
 ```python
@@ -33,11 +33,11 @@ scaler.step(optimizer)
 scaler.update()
 if torch.isfinite(norm):
     total_norm += norm.item()
-    counted += 1
+    counted += 1  # the divisor of the mean
 ```
 
 ## Fix safety
-There is no fix: it would also change the number by which the sum is divided.
+There is no fix: the divisor of the mean has to change too.
 
 ## Proof
 The test programs print the mean as a whole number, which Python refuses for infinity and NaN: the wrong programs raise,
@@ -112,7 +112,7 @@ def check(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(at),
                 f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and then "
-                "the mean of all norms is inf or NaN too; add only finite norms",
+                "the mean of all norms is inf or NaN too; use only finite norms",
                 fix=Fix(Applicability.DISPLAY, "Test the norm with `math.isfinite` or `torch.isfinite`"),
             )
 

@@ -6,8 +6,9 @@ between the scaled backward pass and `scaler.unscale_` or `scaler.step`:
 
 - `torch.nan_to_num`;
 - `torch.where` and `masked_fill` with a mask of the non-finite elements, and `p.grad[torch.isnan(p.grad)] = 0`;
-- a gradient that is dropped if it isn't finite;
-- a loss that is assigned something else if it isn't finite: `if torch.isinf(loss): loss = zero`;
+- a gradient that is set to None or 0 if it isn't finite;
+- a loss that is replaced, if it isn't finite, by a value that has gradients: `if torch.isinf(loss): loss = (logits *
+  0).sum()` (a new tensor such as `torch.zeros(())` has none, which AMP407 reports);
 - a parameter's hook that does one of these.
 
 The finding is only `likely` if a loss is replaced because it is NaN: there may be other reasons than an overflow, such
@@ -19,12 +20,10 @@ amplint reports nothing:
 - about inputs, logits and targets;
 - if all autocast regions are bfloat16;
 - if the scaler is disabled, or amplint can see no scaler;
-- if a flag turns the replacement on;
-- about an `if` for a loss that isn't finite, if it also leaves the iteration, uses the scaler, or sets the flag that
-  decides whether the loss is scaled;
-- about an `if` that assigns a new tensor (`loss = torch.zeros(())`): the step then has no gradients, which AMP407
-  reports;
-- about a clamp alone: it keeps NaN;
+- if an option of the program turns the replacement on;
+- about an `if not torch.isfinite(loss):` whose body also leaves the iteration (`continue`, `return`), uses the scaler,
+  or sets a flag that decides whether the loss is scaled;
+- about a clamp alone: it may be a clip by value, and keeps NaN;
 - about CTC losses, which are infinite if the labels are too long.
 
 ## Why is this bad?
@@ -32,8 +31,9 @@ The scaler recognizes an overflow by NaN or infinity in the gradients. If the co
 skip the step. The optimizer then uses gradients that are 0 or the largest finite number. The scale does not fall, so
 the next step can overflow again.
 
-A loss that is replaced has gradients of 0. Momentum and weight decay still move the parameters. If an operation before
-the loss overflowed, the gradients can still be NaN: the scaler then skips the step, while the logged loss looks fine.
+If the loss is replaced (`torch.nan_to_num(loss)`), all gradients are 0. Momentum and weight decay still move the
+parameters. If an operation before the loss overflowed, the gradients can still be NaN: the scaler then skips the step,
+while the logged loss looks fine.
 
 ## Example
 ```python

@@ -99,7 +99,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _raises(kind: Kind) -> str:
     """On what input the transform raises, by the dtypes that it can have."""
-    float16 = "an FFT of float16 raises unless each size is a power of two"
+    float16 = "an FFT of float16 raises unless each transformed size is a power of two"
     bfloat16 = "an FFT of bfloat16 raises"
     return " and ".join(said for name, said in (("float16", float16), ("bfloat16", bfloat16)) if kind.can_be(name))
 

@@ -153,7 +153,7 @@ def _message(module: Module, vae: ir.Value, half: _Half, what: str) -> str:
     """What a finding says of a VAE, `what` being what it makes; with the condition, where there is room."""
     test = next(iter(half.chosen.leaf.tests), None) if half.chosen is not None else None
     condition = f" if `{module.on_one_line(test.value)}`" if test is not None and test.truth is True else ""
-    happens = f"it overflows, and the {what} become NaN; keep the VAE and its input in float32"
+    happens = f"the VAE overflows, and the {what} become NaN; keep the VAE and its input in float32"
     it = f"`{module.on_one_line(vae)}` (the VAE of Stable Diffusion XL)"
     with_condition, without = (
         f"the call on {module.line(half.call)} {casts} {it} to float16{when}: {happens}"

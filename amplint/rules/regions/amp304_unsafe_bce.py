@@ -160,7 +160,7 @@ def check(module: Module) -> Iterator[Finding]:
         device = "/".join(sorted(_forbidding(module, found)))
         where = f"region on {module.line(found.entered)}"
         if found.site is not None and module.is_own(call):  # else the message begins with that call
-            where = f"{module.line(found.site)} calls this function inside the {where}"
+            where = f"{module.line(found.site)} calls {_function(call)} inside the {where}"
         yield rule.finding(
             module.span(call),
             f"{_said(module, call)} raises RuntimeError under {device} autocast ({where}); {title}",
@@ -168,6 +168,14 @@ def check(module: Module) -> Iterator[Finding]:
             withheld=withheld,
             confidence=Confidence.LIKELY if _is_optional(module, call) else None,
         )
+
+
+def _function(call: ir.Call) -> str:
+    """The function around a call, as a message names it."""
+    function = ir.function_of(call)
+    if function is None or not function.name:
+        return "this function"
+    return f"`{function.cls.name}.{function.name}`" if function.cls is not None else f"`{function.name}`"
 
 
 def _is_optional(module: Module, call: ir.Call) -> bool:

@@ -3,8 +3,8 @@
 ## What it does
 Finds a function with the decorator `torch.autocast(...)`
 
-- that calls itself;
-- that is the `forward` of a class, and calls a submodule of the same class.
+- that calls itself; or
+- that is the `forward` of a class, and calls a submodule that is an instance of that class, as in a tree of modules.
 
 A decorator creates one autocast object for all calls. amplint reports nothing if each call opens its own region with
 `with`, or if amplint can't tell which function is called.

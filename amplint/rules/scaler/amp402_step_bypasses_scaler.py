@@ -86,7 +86,7 @@ from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import UNSEEN, GradientKind
 from amplint.model.flow.state import State
-from amplint.model.flow.value_uses import LOGS
+from amplint.model.flow.value_uses import TALKS
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.inference.constructions import constructions
 from amplint.model.objects.amp_objects import objects, scaler_arguments
@@ -465,7 +465,7 @@ def _only_logs(statement: ir.If) -> bool:
     """Whether all that an `if` decides is what is printed or logged."""
     return all(
         (isinstance(each, ir.If) and _only_logs(each))
-        or (isinstance(each, ir.Expr) and isinstance(each.value, ir.Call) and ir.last_name(each.value.func) in LOGS)
+        or (isinstance(each, ir.Expr) and isinstance(each.value, ir.Call) and ir.last_name(each.value.func) in TALKS)
         for block in statement.blocks()
         for each in block.statements
     )

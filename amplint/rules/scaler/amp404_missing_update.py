@@ -21,12 +21,13 @@ Also finds:
 For a finding in a loop, the message names the condition under which `update()` is skipped. That condition decides how
 certain the finding is:
 
-- *certain*: always, with the default settings, or when something changes during training, such as a gradient norm;
-- *likely*: only with settings whose defaults amplint can't see;
-- *suspicion*: only with a setting that is not the default.
+- *certain*: always, with the default values of the program's options, or when something changes during training, such
+  as a gradient norm;
+- *likely*: only with options of the program whose defaults amplint can't see;
+- *suspicion*: only with an option that is not at its default.
 
-There is one exception: if two optimizers share the scaler, and a setting that is not the default makes one of them step
-less often, the finding is a warning instead of a suspicion.
+There is one exception: if two optimizers share the scaler, and an option that is not at its default makes one of them
+step less often, the finding is a warning instead of a suspicion.
 
 amplint reports nothing:
 
@@ -296,7 +297,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return rule.finding(
             module.span(each.node),
             f"{begins}this call raises in the next iteration: `update()` is outside the loop; call `update()` in the "
-            "loop, after the last step",
+            "loop, after all steps",
             withheld="amplint can't tell which other lines have to move into the loop with `update()`",
             confidence=max(confidence, Confidence.LIKELY, key=list(Confidence).index) if begins else confidence,
         )
@@ -588,8 +589,8 @@ def _never_updated(
         name = module.text(receiver(each.reached.event))
         return rule.finding(
             module.span(each.node),
-            f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the last "
-            "step",
+            f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` once per "
+            "iteration, after all steps",
             withheld="the loop is in another function; call `update()` in that loop",
             confidence=confidence,
         )
@@ -600,16 +601,16 @@ def _never_updated(
     name = module.text(receiver(steps[-1]))
     offered, withheld = _update_behind(module, flow, scaler, steps, kind)
     raises = (
-        f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` after the last step"
+        f"this call raises in the next iteration: no `{name}.update()` follows; call `update()` once per iteration, "
+        "after all steps"
     )
     if loop_of(steps[-1].call) is None:
-        raises = (
-            f"the next call of this function raises: no `{name}.update()` follows; call `update()` after the last step"
-        )
+        function = ir.function_of(steps[-1].call)
+        again = f"the next call of `{function.name}`" if function is not None else "the next call of this function"
+        raises = f"{again} raises: no `{name}.update()` follows; call `update()` after all steps"
         if _updates_before(each.flow, each.violation.scaler, steps[-1].call):
             raises = (
-                f"the next call of this function raises: `{name}.update()` doesn't run before that call; step "
-                "only once before each `update()`"
+                f"{again} raises: `{name}.update()` doesn't run before that call; step only once before each `update()`"
             )
     return rule.finding(
         module.span(steps[-1].call),
@@ -641,8 +642,8 @@ def _update_behind(
         place = place.parent  # a loop over optimizers: one update serves them all
     edit = line_behind(module, place, f"{name}.update()") if place is not None else None
     if edit is None:
-        return None, "amplint finds no line to insert `update()`; call `update()` after the last step by hand"
-    title = f"Insert `{name}.update()` after the last step"
+        return None, "amplint finds no line to insert `update()`; call `update()` after all steps by hand"
+    title = f"Insert `{name}.update()` after {'the step' if len(steps) == 1 else 'all steps'}"
     if kind is Applicability.UNSAFE:
         title += " (other code may already call `update()`)"
     return Fix(kind, title, (edit,)), None

@@ -1,23 +1,26 @@
 """`unscale_` is called twice for one optimizer before `update()`.
 
 ## What it does
-Finds a `scaler.unscale_(optimizer)` that runs after another one for the same optimizer, without `update()` in between:
+Finds a `scaler.unscale_(optimizer)` that runs again, or after another one, for the same optimizer, without `update()`
+in between:
 
 - in the same iteration;
 - on the micro steps of an accumulation that calls `update()` only once at the end.
 
 The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
 
-- *certain*: always, or with the default settings;
-- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
-- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
+- *certain*: always, or with the default values of the program's options;
+- *likely*: under one condition that changes during training, or with options of the program whose defaults amplint
+  can't see;
+- *suspicion*: only with an option that is not at its default, or only under two conditions that change during
+  training.
 
-If only the reported call is under a condition that changes during training, that condition doesn't count: sooner or
-later it is true.
+If only the reported call is under a condition that changes during training, such as `step % 10 == 0`, that condition
+doesn't count: sooner or later it is true.
 
 A finding about micro steps is only *likely* if accumulation is off by default.
 
-amplint reports nothing if the two calls are under different conditions, in different branches, or for different
+amplint reports nothing if the two calls can't both run (different branches of an `if`), or are for different
 optimizers.
 
 ## Why is this bad?

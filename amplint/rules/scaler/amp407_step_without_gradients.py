@@ -19,12 +19,14 @@ gradient: `zero_grad()` sets the buffer's gradient to None, and the views no lon
 
 The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
 
-- *certain*: always, or with the default settings;
-- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
-- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
+- *certain*: always, or with the default values of the program's options;
+- *likely*: under one condition that changes during training, or with options of the program whose defaults amplint
+  can't see;
+- *suspicion*: only with an option that is not at its default, or only under two conditions that change during
+  training.
 
-If only the reported call is under a condition that changes during training, that condition doesn't count: sooner or
-later it is true.
+If only the reported call is under a condition that changes during training, such as `step % 10 == 0`, that condition
+doesn't count: sooner or later it is true.
 
 amplint reports nothing:
 
@@ -340,5 +342,5 @@ def _fix(module: Module, flow: Flow, reached: EventStates, clear: Event) -> tupl
         return None, why_not_removed("`zero_grad()`", statement)
     if added is None or "\n" in code:
         return None, "amplint can't move these lines; move `zero_grad()` after the step by hand"
-    title = "Move `zero_grad()` after the step (the step then has gradients for the first time)"
+    title = "Move `zero_grad()` after the step (the step then gets gradients)"
     return Fix(Applicability.UNSAFE, title, tuple(sorted((gone, added)))), None

@@ -4,8 +4,8 @@
 Finds a `GradScaler(...)` that is created again for each step:
 
 - in the loop that steps with this scaler;
-- in a function that takes one step with this scaler. The function is called in a loop of the file, or is a method of
-  the object that keeps the optimizer, or gets the optimizer and is named like a step.
+- in a function that takes one step with this scaler, if the function is called in a loop of the file, is a method of
+  the object that keeps the optimizer, or has the optimizer as a parameter and a name like `train_step`.
 
 The scaler may also come from a function of the file that creates a scaler in each call, or from a default
 (`scaler = scaler or GradScaler()`) if no call in the file passes a scaler.
@@ -17,7 +17,8 @@ The finding is a warning instead of an error if the scaler is created again for 
 
 amplint reports nothing:
 
-- if the scaler is created under a condition that may change in the loop (a test of the device doesn't count);
+- if the scaler is created under a condition that may change in the loop (a test of the device doesn't
+  change, so such a scaler is reported);
 - if each scaler has its own training run: the loop also creates, resets or chooses the model or the optimizer;
 - if all autocast regions around the scaled losses are disabled (`enabled=False`).
 

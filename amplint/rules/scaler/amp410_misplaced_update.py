@@ -15,19 +15,19 @@ A function that calls `update()` before it steps is reported even if the functio
 If two optimizers share a scaler, and one of them accumulates gradients over k iterations while the other steps in each
 iteration, no place of `update()` is right for both: the optimizer that accumulates needs a second scaler.
 
-The finding is a warning instead of an error if nothing is wrong with the default settings:
+The finding is a warning instead of an error if nothing is wrong with the default values of the program's options:
 
-- k is a setting whose default is 1, so both optimizers step in each iteration;
-- `update()` raises only if a setting skips `unscale_`, which runs by default.
+- k is an option whose default is 1, so both optimizers step in each iteration;
+- `update()` raises only if an option skips `unscale_`, which runs by default.
 
 For an `update()` before a step, the message names the condition under which the step runs. That condition decides how
 certain the finding is:
 
-- *certain*: the step always runs, or runs with the default settings;
-- *likely*: the step depends on a setting whose default amplint can't see;
-- *suspicion*: the step does not run with the default settings, or depends on two conditions that change during
-  training. The finding is also a suspicion if amplint sees backward passes, but none that surely reaches that
-  optimizer's parameters.
+- *certain*: the step always runs, or runs with the default values of the program's options;
+- *likely*: the step depends on an option whose default amplint can't see;
+- *suspicion*: the step does not run with the default values of the program's options, or depends on two conditions that
+  change during training. The finding is also a suspicion if amplint sees backward passes, but none that surely reaches
+  that optimizer's parameters.
 
 amplint reports nothing:
 
@@ -456,8 +456,8 @@ def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) ->
         return None, "the last step doesn't run on every path; move `update()` after that step by hand"
     behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
     if behind is None or own_statement(last) is None:
-        return None, "`update()` has to move after the last step, which is on one line with other code"
-    return Fix(Applicability.UNSAFE, "Move `update()` after the last step", tuple(sorted((edit, behind)))), None
+        return None, "`update()` has to move after all steps, and the last one is on one line with other code"
+    return Fix(Applicability.UNSAFE, "Move `update()` after all steps", tuple(sorted((edit, behind)))), None
 
 
 def _clip_before_unscale(module: Module, flow: Flow, scaler: str) -> ir.Value | None:

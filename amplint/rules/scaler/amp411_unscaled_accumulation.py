@@ -239,8 +239,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     return rule.finding(
         module.span(each.node),
         f"{when(module, each, several and several.when)}{_unscaling(each)} unscales the gradients, and the next "
-        "backward pass adds scaled gradients to them; unscale and step only after all accumulated backward passes, "
-        "then call `zero_grad()`",
+        "backward pass adds scaled gradients to them; unscale and step only after the last backward pass of the "
+        "accumulation, then call `zero_grad()`",
         withheld="amplint can't tell which other lines have to move with the step",
         confidence=Confidence.LIKELY if not sure or (several is not None and several.is_unusual) else None,
     )

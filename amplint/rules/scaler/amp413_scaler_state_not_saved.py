@@ -832,7 +832,7 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
     by_name = _is_by_name(module, entries)
     under = _only_in_a_dtype(module, usage) or _only_if_set(module, usage)
     half = "in float16, " if not under and _may_be_bfloat16(module, usage) else ""
-    resumes = f"a run that resumes on {module.line(loads[0].call)}" if loads else "a resumed run"
+    resumes = f"a run resumed on {module.line(loads[0].call)}" if loads else "a resumed run"
     said = f"{under}{half}{resumes} starts at the initial scale and may skip steps"
     if loaded:
         said = "a resumed run raises KeyError or starts at the initial scale"

@@ -112,7 +112,7 @@ def check(module: Module) -> Iterator[Finding]:
                 elif start is None and _is_loss(module, outputs, losses):
                     yield rule.finding(
                         module.span(call),
-                        "small gradients of an unscaled loss become 0 in float16, and so does the gradient penalty; "
+                        "small gradients of an unscaled loss become 0 in float16, and the gradient penalty with them; "
                         "pass the scaled loss to this call, and divide the gradients by `get_scale()`",
                         withheld=_WHERE,
                         severity=Severity.WARNING,

@@ -255,7 +255,7 @@ def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | N
         )
     old = bool(module.names.of(call.func) & set(OLD_SCALER))
     if len(call.positional) > (0 if old else 1) or call.unpacks():
-        return None, f"{_SHARDED} takes its arguments in another order; pass them by keyword first"
+        return None, f"{_SHARDED} takes its arguments in another order; first pass them by keyword"
     edits = [Edit(*module.span(call.func), _SHARDED)]
     bound = module.program.scope.bindings.get(_SHARDED, [])
     if not any(isinstance(each, Imported) and each.name == f"{_HOME}.{_SHARDED}" for each in bound):

@@ -6,12 +6,14 @@ script that creates the scaler.
 
 The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
 
-- *certain*: always, or with the default settings;
-- *likely*: under one condition that changes during training, or with settings whose defaults amplint can't see;
-- *suspicion*: only with a setting that is not the default, or only under two conditions that change during training.
+- *certain*: always, or with the default values of the program's options;
+- *likely*: under one condition that changes during training, or with options of the program whose defaults amplint
+  can't see;
+- *suspicion*: only with an option that is not at its default, or only under two conditions that change during
+  training.
 
-If only the reported call is under a condition that changes during training, that condition doesn't count: sooner or
-later it is true.
+If only the reported call is under a condition that changes during training, such as `step % 10 == 0`, that condition
+doesn't count: sooner or later it is true.
 
 amplint reports nothing:
 

@@ -278,7 +278,7 @@ def _fix_argument(module: Module, unscale: Event, step: Event) -> tuple[Fix | No
         return None, f"`{module.text(new)}` may be created after this line; move its creation up by hand"
     text = module.text(new)
     edits = (Edit(*module.span(old), text),)
-    return Fix(Applicability.UNSAFE, f"Replace the optimizer with `{text}`, which steps", edits), None
+    return Fix(Applicability.UNSAFE, f"Replace the optimizer with `{text}`, which `step()` gets", edits), None
 
 
 # --- two scalers ----------------------------------------------------------------------------------------------------

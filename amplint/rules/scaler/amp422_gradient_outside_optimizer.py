@@ -107,9 +107,9 @@ def check(module: Module) -> Iterator[Finding]:
                 text = module.text(tensor)
                 yield rule.finding(
                     module.span(use),
-                    f"no optimizer has `{text}`, so nothing divides `{text}.grad` by the loss scale; divide "
+                    f"`{text}` is in no optimizer, so nothing divides `{text}.grad` by the loss scale; divide "
                     f"`{text}.grad` by `get_scale()`, or add `{text}` to an optimizer",
-                    withheld=f"amplint can't tell whether an optimizer should have `{text}`",
+                    withheld=f"amplint can't tell whether an optimizer should contain `{text}`",
                 )
 
 

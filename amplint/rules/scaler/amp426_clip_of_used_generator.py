@@ -14,9 +14,9 @@ amplint reports a clip
 
 amplint reports nothing:
 
-- if the generator is created again between the two, or in each iteration;
+- if the generator is created again before the clip, or in each iteration;
 - if the project defines a method `parameters`, which may return a list;
-- if the value may be something else than a generator on some path, or comes from code that amplint can't see.
+- if the value may be something other than a generator on some path, or comes from code that amplint can't see.
 
 ## Why is this bad?
 A generator yields its items only once. After that `clip_grad_norm_` gets no parameters: it clips nothing, returns a
@@ -47,11 +47,12 @@ for batch in loader:
 ```
 
 ## Fix safety
-Unsafe: the fix makes the generator a list, so that the clip has an effect for the first time, or in each iteration.
+Unsafe, as it changes training: the fix makes the generator a list, and the clip then has an effect in each iteration.
 
 ## Proof
-The test programs are not executed (shows=none): a run is compared with the same run without AMP, which has the same
-generator. A test gives torch's clip a generator that an optimizer has used up: the norm is 0 and no gradient changes.
+The test programs are not executed (shows=none): a run is compared with the same run without AMP, which clips nothing
+either. A test gives torch's clip a generator that an optimizer has used up: the norm is 0 and no gradient
+changes.
 
 ## References
 - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)

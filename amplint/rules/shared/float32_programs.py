@@ -18,7 +18,7 @@ _HALF = re.compile(
     rb"(?i)set_autocast|autocast(?!_(enabled|dtype)\b)|\.half\b|"
     rb"(?<!np\.)(?<!numpy\.)(?<![=!]= )(?<![=!]= torch\.)\bb?float16|"
     rb"[\"'](?:fp|bf)16[\"'](?!\s*\])|[(,]\s*(?:use_)?(?:fp|bf)16\s*=(?!=)|\bMixedPrecision\b|\bapex\b|"
-    rb"(?<![a-z0-9]_)precision\s*=(?!\s*[\"']?(?:32|64)\b)|\.precision\b|accelerat|deepspeed|lightning|"
+    rb"(?:\b|mixed_|half_|param_|compute_)precision\s*=(?!\s*[\"']?(?:32|64)\b)|\.precision\b|accelerat|deepspeed|lightning|"
     rb"dtype\s*=\s*[\"']auto|\btinycudann\b"
 )
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.flow.value_uses import LOGS
+from amplint.model.flow.value_uses import TALKS
 from amplint.model.project.importers import surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.text_scan import code_of
@@ -23,7 +23,6 @@ _WORKS = re.compile(
     r"autocast|GradScaler|\.half\(|float16|ccelerat|ightning|\bFabric\b|deepspeed|\bapex\b|[Pp]recision=(?!=)"
     r"|TrainingArguments|fp16=(?!=)|\*\*\s*self\.__dict__|vars\(self\)"
 )
-_SAYS = LOGS - {"format", "update"}
 _ASKS = (ir.Bool, ir.Unary, ir.Compare)
 _WRITES = (ir.FString, ir.Binary, ir.Sequence, ir.Mapping, ir.Conditional)
 
@@ -57,7 +56,7 @@ def announced(module: Module) -> Iterator[Announced]:
         key, name = _key(statement.value) or "", ir.last_name(statement.targets[0])
         if not names_switch(key) or not names_switch(name):
             continue
-        if _is_only_said(module, name, key) and _is_read_nowhere_else(module, statement, name):
+        if _is_only_said(module, name, key) and _is_read_nowhere_else(module, statement, name, key):
             yield Announced(name, statement.value)
 
 
@@ -91,7 +90,7 @@ def _only_says(read: ir.Value, name: str) -> bool:
     ):
         at = at.parent
     if isinstance(at.parent, ir.Call) and at.parent.func is not at:
-        return ir.last_name(at.parent.func) in _SAYS
+        return ir.last_name(at.parent.func) in TALKS
     at = read
     while isinstance(at.parent, _ASKS):
         at = at.parent
@@ -109,16 +108,19 @@ def _is_talk(statement: ir.Statement, name: str) -> bool:
         is_own = all(ir.last_name(each) == name for each in statement.targets)
         return is_own and isinstance(statement.value, ir.Constant)
     if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
-        return ir.last_name(statement.value.func) in _SAYS
+        return ir.last_name(statement.value.func) in TALKS
     return isinstance(statement, ir.Jump) and statement.kind == "pass"
 
 
-def _is_read_nowhere_else(module: Module, statement: ir.Statement, name: str) -> bool:
-    """Whether no other file of the program reads an attribute of that name, or extends the class that sets it."""
+def _is_read_nowhere_else(module: Module, statement: ir.Statement, name: str, key: str) -> bool:
+    """Whether no other file of the program reads an attribute of that name, or the key in the configuration, or extends
+    the class that sets the attribute.
+    """
     function = ir.function_of(statement)
     cls = function.cls if function is not None else None
     extends = rb"|class\s+\w+\s*\([^)]*\b%s\b" % cls.name.encode() if cls is not None else b""
-    return surely_lack(module.source.filename, re.compile(rb"(?<!self)\.\s*%s\b%s" % (name.encode(), extends)))
+    read = rb"(?<!self)\.\s*%s\b|[\"']%s[\"']" % (name.encode(), re.escape(key.encode()))
+    return surely_lack(module.source.filename, re.compile(read + extends))
 
 
 def read_beside(module: Module) -> Iterator[Beside]:
@@ -133,9 +135,9 @@ def read_beside(module: Module) -> Iterator[Beside]:
         if found is None:
             continue
         section, written, whole = found
-        others = {each for each, _ in whole.items if each is not None} if whole is not None else set()
+        others = {each for each, _ in whole.items if each is not None}
         siblings = {each.value for each in others if isinstance(each, ir.Constant)}
-        if _is_whole(module, ir.last_name(base), siblings):
+        if _is_whole(module, ir.last_name(base), siblings) and not _is_handed_on(module, section):
             yield Beside(call, key, section, written)
 
 
@@ -173,6 +175,19 @@ def _place(mapping: ir.Mapping) -> tuple[str, ir.Mapping] | None:
         return None
     names = [name.value for name, value in outer.items if value is mapping and isinstance(name, ir.Constant)]
     return (names[0], outer) if names and isinstance(names[0], str) else None
+
+
+def _is_handed_on(module: Module, section: str) -> bool:
+    """Whether a section is given to a function, or gets a name of its own: what is called as the whole may be it."""
+    return any(
+        _key(each) == section and (isinstance(each.parent, ir.Assign) or _is_argument(each))
+        for each in module.whole.near(section).values
+        if isinstance(each, (ir.Subscript, ir.Call))
+    )
+
+
+def _is_argument(value: ir.Value) -> bool:
+    return isinstance(value.parent, ir.Call) and any(each.value is value for each in value.parent.args)
 
 
 def _is_whole(module: Module, name: str, siblings: set[object]) -> bool:

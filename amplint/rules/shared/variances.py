@@ -82,8 +82,8 @@ def said_of(module: Module, variance: Variance, dtype: str) -> str:
     line = module.line(variance.difference)
     where = f" on {line}" if line != module.line(variance.mean) else ""
     return (
-        f"{dtype} rounding errors of means can exceed the (co)variance `E[x*y] - E[x]*E[y]`{where}; compute all its "
-        "means in float32: under `autocast(enabled=False)`, with `.float()` on the inputs"
+        f"this mean is rounded to {dtype}: the error can exceed the (co)variance `E[x*y] - E[x]*E[y]`{where}; compute "
+        "all its means in float32: under `autocast(enabled=False)`, with `.float()` on the inputs"
     )
 
 

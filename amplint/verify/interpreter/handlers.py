@@ -49,13 +49,13 @@ def caught_by_callers(code: Code, function: ir.Function) -> Callable[[Raised], b
     return lambda raised: any(goes_on_where(each, raised, of) for each, of in tries)
 
 
-def caught_as(statement: ir.Statement) -> str | None:
-    """The name that the innermost handler around a statement gives to what it catches."""
+def handler_around(statement: ir.Statement) -> ir.Handler | None:
+    """The innermost handler that a statement is in."""
     for each in upwards(statement):
         owner = each.block.owner
         for handler in owner.handlers if isinstance(owner, ir.Try) else ():
             if handler.body is each.block:
-                return handler.name
+                return handler
     return None
 
 

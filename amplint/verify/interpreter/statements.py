@@ -19,7 +19,14 @@ from amplint.verify.interpreter.assignments import INNER, Assignments, LoopItems
 from amplint.verify.interpreter.evaluate import Evaluator, Truth
 from amplint.verify.interpreter.failures import no_memory
 from amplint.verify.interpreter.functions import Functions, Generators, entered
-from amplint.verify.interpreter.handlers import caught_as, goes_on_where, handles, is_of_types, kinds_of, raised_kinds
+from amplint.verify.interpreter.handlers import (
+    goes_on_where,
+    handler_around,
+    handles,
+    is_of_types,
+    kinds_of,
+    raised_kinds,
+)
 from amplint.verify.interpreter.lookup import Instances
 from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import (
@@ -67,7 +74,8 @@ class Statements(Interpreter[Path]):
     def __post_init__(self) -> None:
         super().__init__()
         self._loops = 0  # counted ones around
-        self._handled: dict[int, Raised] = {}  # the last exception that each frame has caught, by the frame's id
+        # The last exception that a handler has caught, by the ids of its frame and of the handler.
+        self._handled: dict[tuple[int, int], Raised] = {}
         self._simple: dict[type[ir.Statement], Callable[[Any, Frame], Any]] = {
             ir.Expr: lambda statement, frame: self._evaluator.evaluate(statement.value, frame),
             ir.Assign: self._assign,
@@ -166,9 +174,10 @@ class Statements(Interpreter[Path]):
     def _raised(self, statement: ir.Raise, frame: Frame) -> Raised:
         """What a statement raises: again what its handler has caught, where it says nothing else."""
         text, where = frame.code.text(statement), frame.code.where(statement)
-        handled = self._handled.get(id(frame))
+        handler = handler_around(statement)
+        handled = self._handled.get((id(frame), id(handler)))
         what = statement.parts[0] if statement.parts else None
-        named = caught_as(statement)
+        named = handler.name if handler is not None else None
         if handled is not None and (what is None or (isinstance(what, ir.Name) and what.name == named)):
             return Raised(text, where, handled.error, of_amp=handled.of_amp, kinds=handled.kinds)
         return Raised(text, where, kinds=raised_kinds(frame.code, what) if what is not None else frozenset())
@@ -472,7 +481,7 @@ class Statements(Interpreter[Path]):
                 if path.raised is not None and handles(handler, path.raised, path.frame.code):
                     if path.raised.error is not None:
                         self._state.record.caught.append(f"{path.raised.where}: {said(path.raised.error)}")
-                    self._handled[id(path.frame)] = path.raised
+                    self._handled[id(path.frame), id(handler)] = path.raised
                     if handler.name:
                         path.frame.variables[handler.name] = Unknown(handler.name)
                     its.append(path._replace(raised=None))

@@ -29,6 +29,11 @@ class Both(Base):
     def run(self):
         super().run()
 
+class Later(Base):
+    def run(self):
+        first = super().run
+        first()
+
 class Apart:
     def run(self):
         pass
@@ -42,6 +47,7 @@ class Apart:
         ("Own.run", "Base.run", True),
         ("Own.run", "Other.run", True),
         ("Base.run", "Both.run", False),
+        ("Base.run", "Later.run", False),
         ("Base.run", "Apart.run", False),
         ("Base.run", "Other.more", False),
         ("Own.run", "Own.run", False),
