@@ -33,7 +33,8 @@ default of an option.
 amplint reports nothing if:
 
 - the model, or a part of it, is cast back, or only single parameters are cast, in no loop over all of them;
-- only a part of the model is trained (`model.head.parameters()`), and the file replaces that part;
+- only a part of the model is trained (`model.head.parameters()`), and the file replaces that part, or a function casts
+  only another one;
 - the cast comes after the training, or the model is frozen;
 - a function out of sight gives back another model for the half one, unless it only wraps the model, judged by its name
   (`compile_model(model)`);

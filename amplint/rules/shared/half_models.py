@@ -166,22 +166,36 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     if _is_cast_later(half, dtype, every, elsewhere | passed_in):
         return None
     keys = _with_others(module, {half.key} | passed_in | elsewhere)
-    parts = frozenset(f"{key}{half.inner}" for key in keys)
-    if half.inner and not in_half and _is_untrained(module, parts):
+    if not in_half and _is_untrained(module, half, keys):
         return None
-    owned = _owned_by_any(module, keys, half.inner)
+    owned, given, beside = _optimizers(module, half, keys)
     if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
         return None
-    given = _given_any(module, keys | parts) - owned
-    beside = frozenset[str]() if owned or given else frozenset(_beside(module, half))
     doubtful = bool(kept) or wrapped or is_out_of_sight(module, half)
     held = (half, dtype, keys, bool(elsewhere), doubtful, owned, given, beside)
     return HalfModel(*held, adapts=adapted, by_choice=chosen, has_half=in_half)
 
 
-def _is_untrained(module: Module, part: frozenset[str]) -> bool:
-    """Whether a part of a model with some keys is frozen, or only there to be asked."""
-    return not part.isdisjoint(wholly_frozen(module)) or _is_only_asked(module, part)
+def _part(half: Cast, keys: frozenset[str]) -> frozenset[str]:
+    """The keys of the only part of a model with some keys that a cast is of; none where all of it is cast."""
+    return frozenset(f"{key}{half.inner}" for key in keys if half.inner)
+
+
+def _is_untrained(module: Module, half: Cast, keys: frozenset[str]) -> bool:
+    """Whether only a part of a model with some keys is cast, which is frozen, or only there to be asked."""
+    part = _part(half, keys)
+    return bool(part) and (not part.isdisjoint(wholly_frozen(module)) or _is_only_asked(module, part))
+
+
+def _optimizers(
+    module: Module, half: Cast, keys: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The optimizers of a model with some keys: those made of its parameters, those that functions make, or the one
+    beside it.
+    """
+    owned = _owned_by_any(module, keys, half.inner)
+    given = _given_any(module, keys | _part(half, keys)) - owned
+    return owned, given, frozenset(() if owned or given else _beside(module, half))
 
 
 def _adapted(module: Module, half: Cast, dtype: str) -> tuple[bool, bool]:
