@@ -181,3 +181,101 @@ def main(loader, config):
 def test_adapters_that_an_option_without_a_default_adds(when: str, is_said: bool) -> None:
     expected = [("without adapters, this cast makes", Confidence.LIKELY)]
     assert found(ADAPTED.replace("WHEN", when)) == (expected if is_said else [])
+
+
+TWO_DICTS = """\
+import torch
+from transformers import AutoModelForCausalLM
+
+
+def evaluate(name):
+    options = {"device_map": "auto"}
+    options["torch_dtype"] = torch.float16
+    return AutoModelForCausalLM.from_pretrained(name, **options)
+
+
+def build(name, **kwargs):
+    return AutoModelForCausalLM.from_pretrained(name, **kwargs)
+
+
+def check(name):
+    kwargs = {}
+    kwargs["torch_dtype"] = torch.float16
+    return AutoModelForCausalLM.from_pretrained(name, **kwargs)
+
+
+def main(loader, name):
+    options = {"low_cpu_mem_usage": True}
+    PUT
+    model = MODEL
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+    for batch in loader:
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+LOADS = "AutoModelForCausalLM.from_pretrained(name, **options)"
+
+
+@pytest.mark.parametrize(
+    ("put", "model", "is_found"),
+    [
+        ("options['torch_dtype'] = torch.float16", LOADS, True),
+        ("pass", "evaluate(name)", True),
+        ("pass", LOADS, False),
+        ("pass", "build(name)", False),
+    ],
+)
+def test_a_dict_of_the_same_name_in_another_function(put: str, model: str, is_found: bool) -> None:
+    text = TWO_DICTS.replace("PUT", put).replace("MODEL", model)
+    assert bool(found(text)) is is_found
+
+
+IN_CLASSES = """\
+import torch
+from transformers import AutoModelForCausalLM
+
+
+class Teacher:
+    def __init__(self):
+        self.options = {}
+        TEACHER
+
+    def load(self, name):
+        return AutoModelForCausalLM.from_pretrained(name, **self.options)
+
+
+class Student:
+    def __init__(self, name, loader):
+        self.options = {}
+        STUDENT
+        model = AutoModelForCausalLM.from_pretrained(name, **self.options)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+        for batch in loader:
+            model(**batch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("put_in", "is_found"), [("STUDENT", True), ("TEACHER", False)])
+def test_a_dict_of_the_same_name_in_another_class(put_in: str, is_found: bool) -> None:
+    text = IN_CLASSES.replace(put_in, "self.options['torch_dtype'] = torch.float16")
+    assert bool(found(text.replace("TEACHER", "pass").replace("STUDENT", "pass"))) is is_found
+
+
+LOOKS = "\n    with torch.no_grad():\n        print(trunk(loader[0]).mean())"
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_found"),
+    [
+        ({"MORE": f"pass{LOOKS}"}, True),
+        ({"MORE": f"pass{LOOKS}".replace("trunk(", "trunk.forward(")}, True),
+        ({"MORE": f"pass{LOOKS}", "FORWARD": ASKED.replace(".BODY", "")}, False),
+        ({"MORE": f"pass{LOOKS}", "FORWARD": ASKED.replace("BODY", "encode")}, False),
+        ({"MORE": f"pass{LOOKS}", "FROZEN": "self.trunk.eval()"}, False),
+    ],
+)
+def test_a_run_without_gradients_beside_the_training(parts: dict[str, str], is_found: bool) -> None:
+    assert bool(kept(**parts)) is is_found

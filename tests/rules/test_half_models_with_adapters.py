@@ -186,3 +186,45 @@ def test_the_message_speaks_of_adapters() -> None:
     (message,) = [each.message for each in check(text, "train.py") if each.code == "AMP217"]
     assert "train bfloat16 adapters" in message
     assert message.endswith("keep float32 adapters, and use autocast")
+
+
+CHOICE = """\
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModel
+
+
+def train(name, loader, args):
+    model = AutoModel.from_pretrained(name)
+    CHOICE
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    for batch in loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+"""
+EITHER = (
+    "if args.use_lora:\n        model = get_peft_model(model, LoraConfig())\n    else:\n        model = model.half()"
+)
+TWO_TESTS = EITHER.replace("else:", "if not args.use_lora:")
+IN_TYPE = EITHER.replace("model = get_peft_model(model, LoraConfig())", "model.add_adapter(LoraConfig())")
+AFTER = "if args.use_lora:\n        model = get_peft_model(model, LoraConfig())\n    model = model.half()"
+
+
+@pytest.mark.parametrize(
+    ("choice", "what"),
+    [
+        (EITHER, "without adapters, this cast makes the optimizer on line 12 train float16 parameters"),
+        (TWO_TESTS, "without adapters, this cast makes the optimizer on line 12 train float16 parameters"),
+        (IN_TYPE, "without adapters, this cast makes the optimizer on line 12 train float16 parameters"),
+        (AFTER, "this cast makes the optimizer on line 11 train float16 adapters"),
+    ],
+)
+def test_a_cast_where_no_adapters_are_added(choice: str, what: str) -> None:
+    (message,) = [each.message for each in check(CHOICE.replace("CHOICE", choice), "train.py") if each.code == "AMP217"]
+    assert message.startswith(f"{what}: ")
+
+
+def test_what_becomes_nan_are_the_adapters() -> None:
+    (message,) = [each.message for each in check(CHOICE.replace("CHOICE", AFTER), "train.py") if each.code == "AMP217"]
+    assert "so adapters become NaN" in message

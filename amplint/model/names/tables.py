@@ -49,22 +49,26 @@ def put_at(module: Module, table: ir.Value, key: object) -> list[ir.Value]:
     """
     tables = [_written(module, each) for each in _sources(module, table)]
     known = [each for each in tables if each is not None]
-    stored = _stored_at(module, ir.last_name(table), key)
-    if len(known) < len(tables) or stored is None:
+    bound = reaching(module.names, table) if isinstance(table, ir.Name) else tables
+    stored = _stored_at(module, table, key)
+    if not known or len(known) < len(bound) or stored is None:
         return []
     return [*(each[key] for each in known if key in each), *stored]
 
 
-def _stored_at(module: Module, name: str, key: object) -> list[ir.Value] | None:
-    """What is stored at a key of the dicts with a name; None where what is put into one can't be told."""
+def _stored_at(module: Module, table: ir.Value, key: object) -> list[ir.Value] | None:
+    """What is stored at a key of a dict that a variable or attribute keeps; None where what is put into it can't be
+    told.
+    """
+    name = ir.last_name(table)
     if not name:
         return None
     near, found = module.whole.near(name), list[ir.Value]()
     bases = ((each, ir.called_on(each, *_ADDS)) for each in near.calls)
-    if not all(_takes_one_out(each) for each, base in bases if base is not None and ir.last_name(base) == name):
+    if not all(_takes_one_out(each) for each, base in bases if base is not None and _is_kept_as(base, table)):
         return None
     for statement in near.statements:
-        for index in _indices(statement, name):
+        for index in _indices(statement, table):
             if not isinstance(index, ir.Constant):
                 return None
             if index.value == key and isinstance(statement, ir.Assign) and statement.value is not None:
@@ -72,10 +76,19 @@ def _stored_at(module: Module, name: str, key: object) -> list[ir.Value] | None:
     return found
 
 
-def _indices(statement: ir.Statement, name: str) -> list[ir.Value]:
-    """At what a statement stores something in what has a name."""
+def _is_kept_as(value: ir.Value, table: ir.Value) -> bool:
+    """Whether a value is the same variable, or the same attribute of a class, as the one that keeps a dict."""
+    if isinstance(value, ir.Name) and isinstance(table, ir.Name):
+        return value.name == table.name and value.scope.home(value.name) is table.scope.home(table.name)
+    if isinstance(value, ir.Attribute) and isinstance(table, ir.Attribute):
+        return value.attr == table.attr and owner_class(value) is owner_class(table)
+    return False
+
+
+def _indices(statement: ir.Statement, table: ir.Value) -> list[ir.Value]:
+    """At what a statement stores something in the dict that a variable or attribute keeps."""
     targets = statement.targets if isinstance(statement, ir.Assign) else ()
-    return [each.index for each in targets if isinstance(each, ir.Subscript) and ir.last_name(each.base) == name]
+    return [each.index for each in targets if isinstance(each, ir.Subscript) and _is_kept_as(each.base, table)]
 
 
 def _takes_one_out(call: ir.Call) -> bool:

@@ -28,11 +28,15 @@ _OF_MODULES = ("state_dict", "parameters", "named_parameters", "save_pretrained"
 
 
 class Cast(NamedTuple):
-    """A call that casts the module kept at `key` to a dtype ("float16"); None: which can't be told."""
+    """A call that casts the module kept at `key` to a dtype ("float16"); None: which can't be told.
+
+    `inner`: which part of it alone is cast, as the end of a key (".encoder").
+    """
 
     call: ir.Call
     key: str
     dtype: str | None
+    inner: str = ""
 
 
 def casts(module: Module) -> list[Cast]:
@@ -123,6 +127,14 @@ def what_is_cast(cast: ir.Value) -> ir.Value:
     while isinstance(cast, ir.Call) and isinstance(cast.func, ir.Attribute):
         cast = cast.func.base
     return cast
+
+
+def is_cast_there(module: Module, cast: ir.Call, key: str) -> bool:
+    """Whether a call that casts the module kept at `key` is one of its methods, or is given it, and doesn't make it."""
+    known = objects(module)
+    if known.key(what_is_cast(cast)) == key:
+        return True
+    return key not in known.assigned_to(cast) and any(known.key(arg.value) == key for arg in cast.args)
 
 
 def _gives_dtype(module: Module, call: ir.Call) -> bool:

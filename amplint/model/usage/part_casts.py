@@ -13,8 +13,9 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import CallSites, callers
 from amplint.model.calls.external_calls import local_callable
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.key_parts import own_self
+from amplint.model.objects.key_parts import attribute_of, item_of, own_self
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import class_of_self
 from amplint.model.usage.module_casts import Cast, cast_to
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # What the models of guided-diffusion, and of what comes from it, call the methods that cast most of their parameters.
 _METHODS = {"convert_to_fp16": "float16", "convert_to_bf16": "bfloat16", "convert_to_fp32": "float32"}
 _SETS_DATA = re.compile(r"\.data\b[^=\n]*=(?!=)")  # what is written where the data of a parameter is set
+_OF_NORMS = ("running_mean", "running_var")  # buffers of torch's normalization layers
 _DEEP = 4  # functions that hand a model on to the one that casts
 
 
@@ -43,10 +45,10 @@ def is_out_of_sight(module: Module, cast: Cast) -> bool:
 
 
 def _part_casts(module: Module) -> list[Cast]:
-    found = dict[tuple[int, str], Cast]()
+    found = dict[tuple[int, str, str], Cast]()
     for call, model, dtype in (*_applied(module), *_looped(module), *_by_name(module)):
         for each in _outside(module, call, model, dtype, _DEEP):
-            found[each.call.id, each.key] = each
+            found[each.call.id, each.key, each.inner] = each
     return sorted(found.values(), key=lambda each: each.call.id)
 
 
@@ -64,11 +66,13 @@ def _looped(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
     """The casts in loops over a model's parameters: `for each in net.parameters(): each.data = each.data.half()`."""
     for statement in module.whole.near(_SETS_DATA).statements:
         dtype = _casts_data(module, statement)
-        loops = [each for each in loops_round(statement) if isinstance(each, ir.For)] if dtype is not None else []
-        model = ir.called_on(loops[0].iter, "parameters", "named_parameters") if loops else None
-        value = statement.value if isinstance(statement, ir.Assign) else None
-        if model is not None and dtype is not None and isinstance(value, ir.Call):
-            yield value, model, dtype
+        if dtype is None or not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Call):
+            continue
+        for tensor in _set_data(statement):
+            loop = _loop_of(tensor)
+            model = ir.called_on(loop.iter, "parameters", "named_parameters") if loop is not None else None
+            if model is not None:
+                yield statement.value, model, dtype
 
 
 def _by_name(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
@@ -93,32 +97,100 @@ def _casts_data(module: Module, statement: ir.Statement) -> str | None:
     """The dtype to which a statement casts a parameter's data: `weight.data = weight.data.half()`."""
     if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Call):
         return None
-    if not any(isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets):
+    if not any(_is_trained(module, each) for each in _set_data(statement)):
         return None
     return cast_to(module, statement.value)
 
 
-def _outside(module: Module, call: ir.Call, model: ir.Value, dtype: str, depth: int) -> Iterator[Cast]:
-    """The casts that a cast of a model stands for: where that is the `self` of a method, or a parameter, the calls."""
-    function, root = ir.function_of(call), _root(model)
+def _set_data(statement: ir.Assign) -> list[ir.Value]:
+    """The tensors whose data a statement sets."""
+    return [each.base for each in statement.targets if isinstance(each, ir.Attribute) and each.attr == "data"]
+
+
+def _is_trained(module: Module, tensor: ir.Value) -> bool:
+    """Whether a tensor may be a parameter that is trained: no gradient, buffer or item of something, and not frozen."""
+    if isinstance(tensor, ir.Attribute):
+        if tensor.attr == "grad" or tensor.attr in _OF_NORMS or tensor.attr in module.once(_buffers):
+            return False
+    elif not isinstance(tensor, ir.Name):
+        return False
+    loop = _loop_of(tensor)
+    if loop is not None and ir.called_on(loop.iter, "buffers", "named_buffers") is not None:
+        return False
+    return not _is_frozen(module, tensor)
+
+
+def _loop_of(tensor: ir.Value) -> ir.For | None:
+    """The innermost loop that sets a variable anew in each round."""
+    loops = [each for each in loops_round(tensor) if isinstance(each, ir.For)] if isinstance(tensor, ir.Name) else []
+    return next((each for each in loops if _names(each.target, tensor)), None)
+
+
+def _names(target: ir.Value, name: ir.Value) -> bool:
+    """Whether a target binds a variable, alone or with others."""
+    parts = (each for each in ir.walk_values(target) if isinstance(each, ir.Name))
+    return isinstance(name, ir.Name) and any(each.name == name.name for each in parts)
+
+
+def _is_frozen(module: Module, tensor: ir.Value) -> bool:
+    """Whether the tests round a tensor hold only where it is frozen: `if not p.requires_grad`."""
+    asked = f"{module.text(tensor)}.requires_grad"
+    held = (part for test, holds in conditions_round(tensor) for part in parts_that_hold(test, holds))
+    return any(_says_frozen(module, test, asked, holds) for test, holds in held)
+
+
+def _says_frozen(module: Module, test: ir.Value, asked: str, holds: bool) -> bool:
+    """Whether a test that comes out one way says that the flag that is asked for is off."""
+    if isinstance(test, ir.Compare) and len(test.rights) == 1 and test.ops in (("Is",), ("Equal",)):
+        constant = test.rights[0]
+        is_on = constant.value if isinstance(constant, ir.Constant) else None
+        return is_on is (not holds) and module.text(test.left) == asked
+    return not holds and module.text(test) == asked
+
+
+def _buffers(module: Module) -> set[str]:
+    """The names of the buffers that the file registers."""
+    given = (each.positional[:1] for each in module.whole.calling("register_buffer").calls)
+    names = (each[0].value for each in given if each and isinstance(each[0], ir.Constant))
+    return {each for each in names if isinstance(each, str)}
+
+
+def _outside(
+    module: Module, call: ir.Call, model: ir.Value, dtype: str, depth: int, *, inner: str = ""
+) -> Iterator[Cast]:
+    """The casts that a cast of a model stands for: where that is the `self` of a method, or a parameter, the calls.
+
+    `inner`: what of the model is cast, as the end of a key.
+    """
+    function, (root, behind) = ir.function_of(call), _root(model)
     cls = class_of_self(root) if root is not None else None
+    if behind is None:
+        return
     if function is not None and cls is not None and function.name == "__init__":
-        yield Cast(call, own_self(cls), dtype)
+        yield Cast(call, own_self(cls), dtype, f"{behind}{inner}")
         return
     calls = callers(module, function) if function is not None and depth else []
     handed = [(each, given) for each in calls if (given := _handed(module, function, each, root, cls)) is not None]
     if handed:
         for each, given in handed:
-            yield from _outside(module, each, given, dtype, depth - 1)
+            yield from _outside(module, each, given, dtype, depth - 1, inner=f"{behind}{inner}")
     elif (key := objects(module).key(model)) is not None:
-        yield Cast(call, key, dtype)
+        yield Cast(call, key, dtype, inner)
 
 
-def _root(value: ir.Value) -> ir.Name | None:
-    """The name that attributes and items are taken from."""
+def _root(value: ir.Value) -> tuple[ir.Name | None, str | None]:
+    """The name that attributes and items are taken from, and those as the end of a key; None where an item's place
+    can't be told.
+    """
+    behind: str | None = ""
     while isinstance(value, (ir.Attribute, ir.Subscript)):
+        if isinstance(value, ir.Attribute):
+            step: str | None = attribute_of("", value.attr)
+        else:
+            step = item_of("", repr(value.index.value)) if isinstance(value.index, ir.Constant) else None
+        behind = step + behind if step is not None and behind is not None else None
         value = value.base
-    return value if isinstance(value, ir.Name) else None
+    return (value if isinstance(value, ir.Name) else None), behind
 
 
 def _handed(

@@ -33,7 +33,8 @@ default of an option.
 amplint reports nothing if:
 
 - the model, or a part of it, is cast back, or only single parameters are cast, in no loop over all of them;
-- only a part of the model is trained (`model.head.parameters()`), and the file replaces that part;
+- only a part of the model is trained (`model.head.parameters()`), and the file replaces that part, or a function casts
+  only another one;
 - the cast comes after the training, or the model is frozen;
 - a function that amplint can't see returns another model, unless its name says that it only wraps the half one
   (`compile_model(model)`);
@@ -327,12 +328,12 @@ def _finding(module: Module, model: HalfModel, optimizer: tuple[ir.Call, set[str
     doubtful = not model.owned or model.doubtful or model.adapts or _is_prepared(module, keys)
     is_sure = made is not None and model.cast.dtype == model.dtype and not doubtful
     lowered = model.dtype == "bfloat16" and _is_lowered(module, keys)
-    consequence, confidence, advice = _consequence(module, model.dtype, made, is_sure=is_sure, lowered=lowered)
+    happens = _consequence(module, model.dtype, made, is_sure=is_sure, lowered=lowered, trained=model.trained)
+    consequence, confidence, advice = happens
     trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
         module.span(model.cast.call),
-        f"{model.makes} {trains} train {model.dtype} {model.trained}: {consequence}; "
-        f"{advice.replace('parameters', model.trained)}",
+        f"{model.makes} {trains} train {model.dtype} {model.trained}: {consequence}; {advice}",
         severity=Severity.WARNING if model.dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,
@@ -346,21 +347,27 @@ def _is_prepared(module: Module, optimizer: set[str]) -> bool:
 
 
 def _consequence(
-    module: Module, dtype: str, made: ir.Call | None, *, is_sure: bool, lowered: bool = False
+    module: Module,
+    dtype: str,
+    made: ir.Call | None,
+    *,
+    is_sure: bool,
+    lowered: bool = False,
+    trained: str = "parameters",
 ) -> tuple[str, Confidence, str]:
     """What happens to half parameters that an optimizer trains, how sure that is, and what to do.
 
-    `lowered`: the code lowers the learning rate as the training goes on.
+    `lowered`: the code lowers the learning rate as the training goes on; `trained`: what is trained, for the message.
     """
     if dtype == "float16":
         loses_eps = made is not None and _loses_eps(module, made)
         happens = (
-            "`eps` rounds to 0 in float16, so parameters become NaN"
+            f"`eps` rounds to 0 in float16, so {trained} become NaN"
             if loses_eps
             else f"updates below about {_LEAST[dtype]} of a weight are rounded away"
         )
         confidence = Confidence.CERTAIN if is_sure else Confidence.LIKELY
-        return happens, confidence, "keep float32 parameters, and use autocast with a GradScaler"
+        return happens, confidence, f"keep float32 {trained}, and use autocast with a GradScaler"
     most = number_or_default(module, _rate(made) if made is not None else None)
     adaptive = made is not None and _is_adaptive(module, made)
     confidence, happens = Confidence.LIKELY, f"updates below about {_LEAST[dtype]} of a weight are rounded away"
@@ -373,7 +380,7 @@ def _consequence(
         happens = f"{when}, many updates are too small for bfloat16 and are rounded away"
     else:
         confidence = Confidence.SUSPICION
-    return happens, confidence, "keep float32 parameters, and use autocast"
+    return happens, confidence, f"keep float32 {trained}, and use autocast"
 
 
 def _is_lowered(module: Module, optimizer: set[str]) -> bool:

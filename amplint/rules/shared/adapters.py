@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import local_class, local_function
-from amplint.model.inference.formulas import Formula, both, either, negated, possible
+from amplint.model.inference.formulas import Formula, both, contradict, either, negated, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
+from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import casts
@@ -73,14 +74,25 @@ def _is_half(module: Module, added: ir.Call, models: frozenset[str], cast: ir.Ca
     if name == "add_adapter":
         given = [added.func.base] if isinstance(added.func, ir.Attribute) else []
     else:
-        of_peft = all(each.startswith("peft.") for each in module.names.of(added.func))
+        names = module.names.of(added.func)
+        of_peft = bool(names) and all(each.startswith("peft.") for each in names)
         given = [arg.value for arg in added.args] if of_peft else []
-    if not given or not {*map(known.key, given), *known.assigned_to(added)} & models:
+    if (
+        not given
+        or _is_other_way(module, added, cast)
+        or not {*map(known.key, given), *known.assigned_to(added)} & models
+    ):
         return False
     flag = added.keyword(_FLAG)
     stays = isinstance(flag, ir.Constant) and flag.value is False
     is_before = added.id < cast.id and ir.function_of(added) is ir.function_of(cast)
     return name in _IN_DTYPE or (name == _UPCASTS and (stays or is_before))
+
+
+def _is_other_way(module: Module, added: ir.Call, cast: ir.Call) -> bool:
+    """Whether no run both adds adapters and makes a cast: they are arms of one choice."""
+    known = decided(module)
+    return exclusive(added, cast) or contradict(known.inside(added), known.inside(cast))
 
 
 def is_quantized(loads: ir.Call) -> bool:

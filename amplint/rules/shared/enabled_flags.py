@@ -32,7 +32,7 @@ from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
-from amplint.model.usage.module_casts import is_made_anew, is_made_in, what_is_cast
+from amplint.model.usage.module_casts import is_cast_there, is_made_anew, is_made_in
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def _own_step(module: Module, call: ir.Call) -> Event | None:
 def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimizers: set[str]) -> bool:
     """Whether a cast of the model kept at `key` is seen to come before `then`, and not behind the training."""
     known, home = objects(module), ir.function_of(first)
-    if known.key(what_is_cast(first)) != key:
+    if not is_cast_there(module, first, key):
         return True  # it is made there
     here = [each for each in leading_to(module, then, _MANY) if ir.function_of(each) is home]
     if here:

@@ -22,6 +22,7 @@ from amplint.model.objects.key_parts import (
     attribute_of,
     contains,
     last_name,
+    overlap,
     own_self,
     owner_of,
     variable_parts,
@@ -37,7 +38,15 @@ from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
-from amplint.model.usage.module_casts import Cast, cast_to, casts, dtype_of, returned_casts, what_is_cast
+from amplint.model.usage.module_casts import (
+    Cast,
+    cast_to,
+    casts,
+    dtype_of,
+    is_cast_there,
+    returned_casts,
+    what_is_cast,
+)
 from amplint.model.usage.part_casts import is_idle, is_out_of_sight, part_casts
 from amplint.rules.shared.adapters import (
     adapts,
@@ -65,13 +74,14 @@ _WRAPPED = ("module", "_orig_mod")
 _DTYPES = re.compile(r"(?i)float|double|half|dtype|(?<!auto)(?<!broad)cast")
 # Methods of a model that run nothing.
 _NOT_RUN = (*RETURNS_ITSELF, "parameters", "named_parameters", "state_dict", "load_state_dict", "modules", "children")
+# A call whose name says that it freezes a part of a model: `freeze_body`, and not `unfreeze`.
 _FREEZES = re.compile(r"(?<!un)freeze")
 # What is written where `_casts_of_parameters` finds a cast.
 _CASTING = re.compile(r"data|float|double|apply|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
-# Their optimizers have no copies of the parameters in float32.
 _DEEP = 3  # functions that return a model on
 _MANY_PARTS = 100  # of groups, lists and the loops that fill them
+# Their optimizers have no copies of the parameters in float32.
 _LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
 
 
@@ -150,20 +160,42 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     wrapped = _is_wrapped(module, half, with_adapters=chosen or in_half)
     if wrapped is None:
         return None
-    outside |= _returned_on(module, ir.function_of(half.call), half.key) | _of_instances(module, half)
+    outside = outside | _returned_on(module, ir.function_of(half.call), half.key) | _of_instances(module, half)
     passed_in, kept = _passed_in(module, half), _kept_as(module, half)
     elsewhere = outside | kept
     if _is_cast_later(half, dtype, every, elsewhere | passed_in):
         return None
     keys = _with_others(module, {half.key} | passed_in | elsewhere)
-    owned = _owned_by_any(module, keys)
+    if not in_half and _is_untrained(module, half, keys):
+        return None
+    owned, given, beside = _optimizers(module, half, keys)
     if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
         return None
-    given = _given_any(module, keys) - owned
-    beside = frozenset(_beside(module, half) if not owned and not given else ())
     doubtful = bool(kept) or wrapped or is_out_of_sight(module, half)
     held = (half, dtype, keys, bool(elsewhere), doubtful, owned, given, beside)
     return HalfModel(*held, adapts=adapted, by_choice=chosen, has_half=in_half)
+
+
+def _part(half: Cast, keys: frozenset[str]) -> frozenset[str]:
+    """The keys of the only part of a model with some keys that a cast is of; none where all of it is cast."""
+    return frozenset(f"{key}{half.inner}" for key in keys if half.inner)
+
+
+def _is_untrained(module: Module, half: Cast, keys: frozenset[str]) -> bool:
+    """Whether only a part of a model with some keys is cast, which is frozen, or only there to be asked."""
+    part = _part(half, keys)
+    return bool(part) and (not part.isdisjoint(wholly_frozen(module)) or _is_only_asked(module, part))
+
+
+def _optimizers(
+    module: Module, half: Cast, keys: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The optimizers of a model with some keys: those made of its parameters, those that functions make, or the one
+    beside it.
+    """
+    owned = _owned_by_any(module, keys, half.inner)
+    given = _given_any(module, keys | _part(half, keys)) - owned
+    return owned, given, frozenset(() if owned or given else _beside(module, half))
 
 
 def _adapted(module: Module, half: Cast, dtype: str) -> tuple[bool, bool]:
@@ -184,9 +216,9 @@ def _is_cast_back(module: Module, half: Cast, dtype: str, every: list[Cast]) -> 
     return any(_can_follow(module, half, each) for each in later)
 
 
-def _owned_by_any(module: Module, keys: frozenset[str]) -> frozenset[str]:
-    """The optimizers that have the parameters of a model with some keys."""
-    owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key))
+def _owned_by_any(module: Module, keys: frozenset[str], inner: str) -> frozenset[str]:
+    """The optimizers that have the parameters of a model with some keys, or of the part of it that alone is cast."""
+    owned = frozenset(optimizer for key in keys for optimizer in _owned_by(module, key, inner))
     if _is_only_asked(module, keys):
         return owned
     return owned | {optimizer for key in keys for optimizer in _owned_with_whole(module, key)}
@@ -209,12 +241,13 @@ def _of_callers(module: Module) -> dict[Cast, set[str]]:
     return found
 
 
-def _owned_by(module: Module, model: str) -> set[str]:
+def _owned_by(module: Module, model: str, inner: str = "") -> set[str]:
     """The optimizers made of a model's parameters, or of a part's, also as callers of the function that makes one keep
-    it.
+    it. `inner`: the only part that counts, with what it has, as the end of a key.
     """
     known, more = objects(module), set[str]()
-    owned = known.owned_by(model) | module.once(_owned_through_lists).get(model, set()) | _owned_by_parts(module, model)
+    owned = known.owned_by(model) | module.once(_owned_through_lists).get(model, set())
+    owned |= _owned_by_parts(module, model, inner)
     for call in module.calls_of("torch.optim.*") if owned else ():
         more |= also_returned(module, call, owned & {*known.stored_as(call)})
     return owned | more
@@ -232,20 +265,27 @@ def _owned_with_whole(module: Module, model: str) -> set[str]:
 
 def _is_only_asked(module: Module, keys: frozenset[str]) -> bool:
     """Whether a model that another keeps is only there to be asked: it is put into `eval` where the other is made, or
-    is run without gradients.
+    is run without gradients, and nothing in sight calls it with them.
     """
     known = objects(module)
+    called, run = list[ir.Call](), list[ir.Call]()
     for call in near_kept(module, keys).calls:
-        function = ir.function_of(call)
-        base = ir.called_on(call, "eval")
-        if base is not None and known.key(base) in keys and function is not None and function.name == "__init__":
+        method = call.func.attr if isinstance(call.func, ir.Attribute) and known.key(call.func.base) in keys else None
+        if method == "eval" and _is_in_constructor(call):
             return True
-        run = [call.func]
-        if isinstance(call.func, ir.Attribute) and call.func.attr not in _NOT_RUN:
-            run.append(call.func.base)
-        if any(known.key(each) in keys for each in run) and never_has_gradients(module, call):
-            return True
-    return False
+        if method == "forward" or known.key(call.func) in keys:
+            called.append(call)
+        elif method is not None and method not in _NOT_RUN:
+            run.append(call)
+    if not all(never_has_gradients(module, each) for each in called):
+        return False
+    return bool(called) or any(never_has_gradients(module, each) for each in run)
+
+
+def _is_in_constructor(call: ir.Call) -> bool:
+    """Whether a call stands in an `__init__`."""
+    function = ir.function_of(call)
+    return function is not None and function.name == "__init__"
 
 
 def _freeze_some(module: Module) -> set[str]:
@@ -255,7 +295,7 @@ def _freeze_some(module: Module) -> set[str]:
     return {key for each in bases if (key := objects(module).key(each)) is not None}
 
 
-def _owned_by_parts(module: Module, model: str) -> set[str]:
+def _owned_by_parts(module: Module, model: str, inner: str) -> set[str]:
     """The optimizers made of the parameters of parts of a model alone, none of which the file replaces:
     `AdamW(model.head.parameters())`.
     """
@@ -264,6 +304,7 @@ def _owned_by_parts(module: Module, model: str) -> set[str]:
         optimizer: parts
         for optimizer, roots in known.owns.items()
         if (parts := {root for root in roots if root.startswith(f"{model}.")}) and parts == {*roots}
+        if not inner or any(overlap(part, f"{model}{inner}") for part in parts)
     }
     if not found:
         return set()
@@ -398,7 +439,7 @@ def _passed_in(module: Module, half: Cast) -> set[str]:
 def _parameter_cast(module: Module, half: Cast) -> str | None:
     """The parameter that a cast is one of, and not of a model that its function makes and calls the same."""
     function, variable = ir.function_of(half.call), variable_parts(half.key)
-    if function is None or variable is None or objects(module).key(what_is_cast(half.call)) != half.key:
+    if function is None or variable is None or not is_cast_there(module, half.call, half.key):
         return None
     return variable[1] if variable[1] in [each.name for each in function.params] else None
 
