@@ -13,7 +13,7 @@ amplint reports nothing if:
 - it can't see the regions, or the code doesn't show the dtype of a region;
 - only a test of the device decides the dtype (`torch.cuda.is_bf16_supported()`);
 - `enabled` is false for bfloat16;
-- `enabled` is a flag named after float16 (`enabled=args.fp16`), and another flag turns the bfloat16 regions on;
+- `enabled` is a flag named after float16 (`enabled=args.fp16`), on which the bfloat16 regions don't depend;
 - an option asks for the scaler: by its name (`force_bf16_scaler`), or as a separate option that is off by default
   (`use_scaler`);
 - the branch for bfloat16 doesn't use the scaler.
