@@ -7,7 +7,6 @@ cast when the program began, float32 starts from rounded numbers as well, and pr
 from __future__ import annotations
 
 import ast
-import linecache
 import sys
 from contextlib import suppress
 from types import FrameType
@@ -20,6 +19,7 @@ from amplint.doctor.calls import Call, Line, Running, look, numbers_made
 from amplint.doctor.places import is_users, user_frame
 from amplint.doctor.readings import HALF, can_wait_for, is_plain
 from amplint.doctor.shadow import Operation
+from amplint.doctor.slices import tree_of
 
 _MOST_LOOKS = 512  # casts that are looked at: constants are made early
 _MOST_NUMBERS = 1 << 16  # of a cast
@@ -87,7 +87,7 @@ def constant(tensor: Tensor) -> Cast | None:
         return None
     name = _name_of(tensor, frame)
     with suppress(SyntaxError):
-        for node in ast.walk(ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))) if name else ():
+        for node in ast.walk(tree_of(frame.f_code.co_filename)) if name else ():
             numbers = numbers_made(node, frame) if _sets(node, name) else []
             for number in numbers:
                 if number and not bool(torch.tensor(number, dtype=tensor.dtype)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import FrameType
@@ -13,8 +12,9 @@ from typing import NamedTuple
 from torch import nn
 
 from amplint.doctor.findings import Place
-from amplint.doctor.places import is_top_level, is_users
+from amplint.doctor.places import is_users
 from amplint.doctor.replay import is_finite
+from amplint.doctor.slices import NoSlice, body_of, tree_of
 from amplint.doctor.sources import names_of, written_by
 
 _OF_MODULES = ("parameters", "named_parameters", "buffers", "named_buffers")
@@ -72,32 +72,19 @@ def _is_like(held: nn.Module, model: nn.Module, stepped: set[int]) -> bool:
     return not any(id(each) in stepped for each in parameters) and not is_finite([each.detach() for each in parameters])
 
 
-def _tree(path: str) -> ast.AST | None:
-    with suppress(SyntaxError):
-        return ast.parse("".join(linecache.getlines(path)))
-    return None
-
-
 def _class_of(kind: type) -> Iterator[tuple[str, ast.AST]]:
     """The code of a class of the user's."""
-    with suppress(TypeError, OSError):
+    with suppress(TypeError, OSError, SyntaxError):
         path = inspect.getsourcefile(kind)
-        tree = _tree(path) if path is not None and is_users(path) else None
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in ast.walk(tree_of(path)) if path is not None and is_users(path) else ():
             if path is not None and isinstance(node, ast.ClassDef) and node.name == kind.__name__:
                 yield path, node
 
 
 def _function_of(frame: FrameType) -> Iterator[ast.AST]:
     """The code of a frame: a name has its meaning there alone."""
-    tree = _tree(frame.f_code.co_filename)
-    if tree is None or is_top_level(frame.f_code):
-        yield from [tree] if tree is not None else []
-        return
-    for node in ast.walk(tree):
-        first = [*getattr(node, "decorator_list", ()), node][0]
-        if isinstance(node, _Function) and getattr(first, "lineno", 0) == frame.f_code.co_firstlineno:
-            yield node
+    with suppress(NoSlice):
+        yield ast.Module(body_of(frame.f_code, frame.f_globals), [])
 
 
 def _inside(code: ast.AST) -> Iterator[ast.AST]:

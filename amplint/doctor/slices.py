@@ -312,6 +312,15 @@ def body_of(code: CodeType, names: dict[str, Any]) -> list[ast.stmt]:
     raise NoSlice("the function's source can't be found")
 
 
+def tree_of(path: str) -> ast.Module:
+    """The syntax tree of a file, which is read only once; not to be changed.
+
+    Raises:
+        SyntaxError: The file can't be parsed.
+    """
+    return _parsed("".join(linecache.getlines(path)))
+
+
 @functools.lru_cache(maxsize=32)
 def _parsed(text: str) -> ast.Module:
     return ast.parse(text)

@@ -35,7 +35,7 @@ from amplint.doctor.readings import (
     may_be_bad,
     name_of,
 )
-from amplint.doctor.slices import draws_of, line_that_sets
+from amplint.doctor.slices import draws_of, line_that_sets, tree_of
 
 _MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
 
@@ -455,7 +455,7 @@ def _writers(paths: Iterable[str], *names: str) -> set[Place]:
     lines = set()
     for path in paths:
         with suppress(SyntaxError):
-            tree = ast.parse("".join(linecache.getlines(path)))
+            tree = tree_of(path)
             aliases = _aliases(tree)
             for node in ast.walk(tree):
                 written = (aliases.get(id(each)) or names_of(each) for each in written_by(node))

@@ -390,6 +390,12 @@ class CallGraph:
         given = self.given(call, callee)
         return given.named if given is not None and not given.positional else None
 
+    def given_for(self, call: ir.Call, name: str) -> ir.Value | None:
+        """What a call gives for a parameter of what it runs, or the default; None where that can't be told."""
+        callee = self.find(call)
+        given = self.arguments(call, callee) if callee is not None else None
+        return given.get(name) if given is not None else None
+
     def given(self, call: ir.Call, callee: Callee, handed: Handed | None = None) -> Given | None:
         """What a call gives to a function: to its parameters, and to its `*args` and `**kwargs`.
 
@@ -481,7 +487,7 @@ def _is_left_to_subclasses(function: ir.Function) -> bool:
     """Whether a method is abstract, or does nothing but raise NotImplementedError: what its objects run is another."""
     if any(ir.last_name(each) in ("abstractmethod", "abstractproperty") for each in function.decorators):
         return True
-    raised = [each for each in function.body.statements if not _is_text(each)]
+    raised = [each for each in function.body.statements if not ir.is_docstring(each)]
     return (
         function.cls is not None
         and bool(raised)
@@ -493,7 +499,3 @@ def _is_left_to_subclasses(function: ir.Function) -> bool:
             for each in raised
         )
     )
-
-
-def _is_text(statement: ir.Statement) -> bool:
-    return isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant)

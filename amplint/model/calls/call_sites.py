@@ -273,12 +273,8 @@ def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | 
 
 def passed_by(module: Module, function: ir.Function, name: str) -> list[tuple[ir.Call, ir.Value | None]]:
     """The file's calls of a function, with what each gives for a parameter, as `passed` has it."""
-    calls, found = module.once(CallGraph), list[tuple[ir.Call, ir.Value | None]]()
-    for call in callers(module, function):
-        callee = calls.find(call)
-        given = calls.arguments(call, callee) if callee is not None else None
-        found.append((call, given.get(name) if given is not None else None))
-    return found
+    calls = module.once(CallGraph)
+    return [(call, calls.given_for(call, name)) for call in callers(module, function)]
 
 
 def keys_passed(module: Module, function: ir.Function, name: str) -> set[str]:

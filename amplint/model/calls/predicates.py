@@ -86,8 +86,4 @@ class Predicates:
 def _may_decide(statement: ir.Statement) -> bool:
     if isinstance(statement, ir.Assign):
         return all(isinstance(each, ir.Name) for each in statement.targets)
-    return isinstance(statement, (ir.If, ir.Return)) or _is_docstring(statement)
-
-
-def _is_docstring(statement: ir.Statement) -> bool:
-    return isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant)
+    return isinstance(statement, (ir.If, ir.Return)) or ir.is_docstring(statement)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _SOME = 2
 _MANY = 8
 _USES = ("parameters", "step", "zero_grad", "unscale_", "update", "scale", "param_groups")
-_TAKES = ("parameters", "step", "zero_grad", "unscale_", "scale")  # `update` takes no optimizer, but a meter's a name
+# What may be called with an optimizer. `update` is not: a scaler's takes none, and a meter's takes anything.
+_TAKES = tuple(each for each in _USES if each not in ("update", "param_groups"))
 
 
 class Round(NamedTuple):

@@ -21,7 +21,7 @@ class GradientKind(str, Enum):
     UNKNOWN = "unknown"
 
 
-# What another function has made them; or none.
+# The kinds of gradients of which no backward pass in sight is known: another function has made them, or there are none.
 UNSEEN = frozenset((GradientKind.ENTRY, GradientKind.UNKNOWN, GradientKind.MAYBE))
 
 

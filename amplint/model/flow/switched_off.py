@@ -103,7 +103,7 @@ def _is_set_elsewhere(module: Module, cls: ir.Class, name: str) -> bool:
         if isinstance(each, ir.Name) and each.name == cls.name and not each.bound:
             up = each.parent
             if isinstance(up, ir.Attribute):
-                if up.attr == name and isinstance(up.parent, ir.Assign) and up in up.parent.targets:
+                if up.attr == name and ir.is_target(up):
                     return True
             elif isinstance(up, ir.Call) and ir.last_name(up.func) in ("setattr", "vars", "update"):
                 return True

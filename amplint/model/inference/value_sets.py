@@ -272,7 +272,7 @@ class Decided:
                 return None
             if isinstance(each, ir.Subscript) and isinstance(each.base, ir.Name):
                 key = each.index.value if isinstance(each.index, ir.Constant) else None
-                is_set = isinstance(each.parent, ir.Assign) and each in each.parent.targets
+                is_set = ir.is_target(each)
                 (changed if is_set and each.base.name == made.target.name else read).add(key)
         same = None not in changed and not changed & (read if asked is None else {asked})
         return original if same else None

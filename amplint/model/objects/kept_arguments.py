@@ -198,13 +198,7 @@ def _constructor(cls: ir.Class) -> ir.Function | None:
 
 def _is_set_from_outside(value: ir.Value, attr: str) -> bool:
     """Whether a value is an attribute of some name that is assigned in another place than a method of its object."""
-    return (
-        isinstance(value, ir.Attribute)
-        and value.attr == attr
-        and isinstance(value.parent, ir.Assign)
-        and value in value.parent.targets
-        and owner_class(value) is None
-    )
+    return isinstance(value, ir.Attribute) and value.attr == attr and ir.is_target(value) and owner_class(value) is None
 
 
 def _made_values(cls: ir.Class, attr: str) -> list[ir.Value | None]:

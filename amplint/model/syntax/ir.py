@@ -824,6 +824,16 @@ def is_none(value: Value | None) -> bool:
     return isinstance(value, Constant) and value.value is None
 
 
+def is_target(value: Value) -> bool:
+    """Whether a value is what an assignment assigns to, as a whole."""
+    return isinstance(value.parent, Assign) and value in value.parent.targets
+
+
+def is_docstring(statement: Statement) -> bool:
+    """Whether a statement is a constant alone, as a docstring or `...` is."""
+    return isinstance(statement, Expr) and isinstance(statement.value, Constant)
+
+
 def statement_of(node: Node) -> Statement:
     """The statement that `node` belongs to (itself, if it is one).
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _METHODS = {name: OF_TENSORS[name] for name in CASTS}
-_LOADS = ("from_pretrained", "from_config")
+LOADS = ("from_pretrained", "from_config")
 # What gives the parts of a module, all of which have its parameters.
 _PARTS = ("modules", "named_modules", "children", "named_children")
 
@@ -47,7 +47,7 @@ def casts(module: Module) -> list[Cast]:
 def _casts(module: Module) -> list[Cast]:
     known = objects(module)
     found = []
-    for statement in module.whole.calling("to", "type", *_METHODS, *_LOADS).statements:
+    for statement in module.whole.calling("to", "type", *_METHODS, *LOADS).statements:
         if isinstance(statement, (ir.Expr, ir.Assign)) and isinstance(statement.value, ir.Call):
             call, root = _last_cast(module, statement.value)
             for kept in statement.targets if isinstance(statement, ir.Assign) else (root,):
@@ -79,7 +79,7 @@ def returned_casts(module: Module) -> list[tuple[ir.Call, str | None]]:
 
 def _returned_casts(module: Module) -> list[tuple[ir.Call, str | None]]:
     found = []
-    for statement in module.whole.calling("to", "type", *_METHODS, *_LOADS).statements:
+    for statement in module.whole.calling("to", "type", *_METHODS, *LOADS).statements:
         if isinstance(statement, ir.Return) and isinstance(statement.value, ir.Call):
             call, _ = _last_cast(module, statement.value)
             if call is not None:
@@ -141,7 +141,7 @@ def _gives_dtype(module: Module, call: ir.Call) -> bool:
     """Whether a call is a `.to(...)`, or loads a model, and is given a dtype, known or not."""
     if not isinstance(call.func, ir.Attribute):
         return False
-    if call.func.attr in _LOADS:
+    if call.func.attr in LOADS:
         return dtype_of(module, call) is not None
     if call.func.attr != "to":
         return False
@@ -155,7 +155,7 @@ def dtype_of(module: Module, call: ir.Call) -> ir.Value | None:
     """What a call of `to` is given as the dtype, by its keyword or alone, or one that loads a model, also in a dict
     that it unpacks.
     """
-    if ir.last_name(call.func) in _LOADS:
+    if ir.last_name(call.func) in LOADS:
         return call.keyword("torch_dtype") or call.keyword("dtype") or _unpacked_dtype(module, call)
     if ir.last_name(call.func) != "to":
         return None
@@ -180,9 +180,9 @@ def cast_to(module: Module, call: ir.Call) -> str | None:
         return None
     if func.attr in _METHODS and not call.args:
         return _METHODS[func.attr]
-    given = [call.keyword("dtype"), call.keyword("torch_dtype")] if func.attr in (*_LOADS, "to") else []
+    given = [call.keyword("dtype"), call.keyword("torch_dtype")] if func.attr in (*LOADS, "to") else []
     given += call.positional if func.attr in ("to", "type") else ()
-    if func.attr in _LOADS and not any(given):
+    if func.attr in LOADS and not any(given):
         return _dtype_in_dict(module, call)
     for value in given:
         found = dtypes(module, value) if value is not None else []

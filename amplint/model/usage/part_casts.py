@@ -201,9 +201,7 @@ def _handed(
         return call.func.base if isinstance(call.func, ir.Attribute) else None
     if function is None or root is None or root.name not in [each.name for each in function.params]:
         return None
-    callee = module.once(CallGraph).find(call)
-    given = module.once(CallGraph).arguments(call, callee) if callee is not None else None
-    return (given or {}).get(root.name)
+    return module.once(CallGraph).given_for(call, root.name)
 
 
 def is_idle(module: Module, function: ir.Function | None, depth: int = _DEEP) -> bool:

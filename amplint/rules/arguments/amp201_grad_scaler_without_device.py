@@ -77,7 +77,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.base.paths import contents, remembered
@@ -131,8 +131,8 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         if _is_for_cuda(module) or _scales_on_cuda(module, call) or _needs_cuda(module, call):
             continue
-        by_setting = _on_where_cuda_is(module, call)
-        if by_setting is not None and by_setting.is_sure:
+        by_setting = _for_cuda_by_setting(module, call)
+        if by_setting is Confidence.CERTAIN:
             continue
         other = _float16_elsewhere(module)
         fix, withheld = _fix(module, call)
@@ -142,19 +142,15 @@ def check(module: Module) -> Iterator[Finding]:
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if other is not None else None,
-            confidence=Confidence.LIKELY if by_setting is not None else None,
+            confidence=by_setting,
         )
 
 
-class _BySetting(NamedTuple):
-    """A scaler that settings made in sight enable on cuda alone; `is_sure`: no other file makes some."""
+def _for_cuda_by_setting(module: Module, call: ir.Call) -> Confidence | None:
+    """How sure it is that a setting enables a scaler on cuda alone: `enabled` is a field of a class of settings, and
+    where the objects are made with it true, other devices have raised, or been left out. None: it is not so.
 
-    is_sure: bool
-
-
-def _on_where_cuda_is(module: Module, call: ir.Call) -> _BySetting | None:
-    """Whether `enabled` is a field of a class of settings, whose objects have it true on cuda alone: where they are
-    made, other devices have raised, or been left out.
+    Another file that makes such objects may enable it elsewhere.
     """
     enabled = call.keyword("enabled")
     found = given_field(module, enabled) if enabled is not None else None
@@ -165,7 +161,8 @@ def _on_where_cuda_is(module: Module, call: ir.Call) -> _BySetting | None:
     on = [both(known.inside(each.made), known.of(each.value)) for each in given]
     if any(is_vague(each) or possible(each, negated(ON_CUDA)) is not None for each in on):
         return None
-    return _BySetting(surely_lack(module.source.filename, re.compile(rb"\b%s\s*\(" % cls.name.encode())))
+    made_here = surely_lack(module.source.filename, re.compile(rb"\b%s\s*\(" % cls.name.encode()))
+    return Confidence.CERTAIN if made_here else Confidence.LIKELY
 
 
 def _leaves_device_open(module: Module, call: ir.Call) -> bool:

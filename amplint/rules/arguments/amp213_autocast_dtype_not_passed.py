@@ -86,7 +86,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.torch_facts.names import AUTOCAST, SCALERS
 from amplint.model.usage.fallbacks import is_fallback
-from amplint.model.usage.module_casts import casts
+from amplint.model.usage.module_casts import LOADS, casts
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, is_bfloat16
 from amplint.rules.shared.precision_tests import (
@@ -108,8 +108,6 @@ rule = Rule(
     triggers=("autocast & bf16", "autocast & bfloat16"),
     not_shown="a region in another half dtype is not wrong by itself",
 )
-
-_LOADS = ("from_pretrained", "from_config")
 
 
 class Evidence(NamedTuple):
@@ -237,7 +235,7 @@ def _makers_of(module: Module, model: ir.Value) -> Iterator[ir.Call]:
     for source in objects(module).sources(model) if isinstance(model, (ir.Name, ir.Attribute)) else ():
         made = ir.before_calls(source, *RETURNS_ITSELF)
         name = ir.last_name(made.func) if isinstance(made, ir.Call) else ""
-        if isinstance(made, ir.Call) and (name in _LOADS or name[:1].isupper()):
+        if isinstance(made, ir.Call) and (name in LOADS or name[:1].isupper()):
             yield made
 
 

@@ -380,7 +380,7 @@ def _calls_of_same(module: Module, call: ir.Call) -> list[ir.Call] | None:
     key = objects(module).key(call.func)
     calls = [call]
     for value in (near_kept(module, {key}) if key is not None else module.whole).values:
-        read = isinstance(value, (ir.Name, ir.Attribute)) and not _is_target(value)
+        read = isinstance(value, (ir.Name, ir.Attribute)) and not ir.is_target(value)
         if read and objects(module).key(value) == key and value is not call.func:
             if not isinstance(value.parent, ir.Call) or value.parent.func is not value:
                 return None
@@ -396,11 +396,6 @@ def _joined(*parts: list[Edit] | None) -> list[Edit] | None:
             return None
         found += part
     return found
-
-
-def _is_target(value: ir.Value) -> bool:
-    statement = value.parent
-    return isinstance(statement, ir.Assign) and value in statement.targets
 
 
 def _renamed(module: Module, func: ir.Value, name: str, home: str) -> list[Edit] | None:

@@ -161,6 +161,7 @@ rule = Rule(
 # A scaler's update, by its usual names; the names of its classes.
 _UPDATES = re.compile(rb"(?i)(scaler\w*|amp)\s*\.\s*update\s*\(")
 _CLASSES = re.compile(r"[A-Z]\w*Scaler")
+_doubt = list(Confidence).index  # the less sure, the greater
 
 
 @rule.check
@@ -288,7 +289,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             return None
         sure = in_this_file_only(module, violation.scaler)
         kind = Applicability.SAFE if sure else Applicability.UNSAFE
-        confidence = max(confidence_of(module, each), certainty, key=list(Confidence).index)
+        confidence = max(confidence_of(module, each), certainty, key=_doubt)
         return _never_updated(module, each, kind, confidence)
     if outside:
         once = _once_by_default(module, loop)
@@ -299,7 +300,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             f"{begins}this call raises in the next iteration: `update()` is outside the loop; call `update()` in the "
             "loop, after all steps",
             withheld="amplint can't tell which other lines have to move into the loop with `update()`",
-            confidence=max(confidence, Confidence.LIKELY, key=list(Confidence).index) if begins else confidence,
+            confidence=max(confidence, Confidence.LIKELY, key=_doubt) if begins else confidence,
         )
     tests = [test for place in here for test in skipping(each.node, place, "continue")]
     if not tests and violation.kind is ViolationKind.STEP_WITHOUT_UPDATE:
@@ -341,7 +342,7 @@ def _once_by_default(module: Module, loop: ir.Statement | None) -> ir.Value | No
 
 def _skipped_when(module: Module, each: Misuse, updates: list[ir.Node], name: str) -> str:
     """That an update is skipped, and under which condition: that of the likeliest way past it."""
-    ways = sorted(_ways(each, updates), key=lambda way: list(Confidence).index(_sure_of(module, each, way)))
+    ways = sorted(_ways(each, updates), key=lambda way: _doubt(_sure_of(module, each, way)))
     begins = when(module, each)
     tests = [(test, in_words(module.on_one_line(test), holds)) for test, holds in ways[0]]
     others = [f"{words} on {module.line(test)}" for test, words in tests if words not in begins]
@@ -350,7 +351,7 @@ def _skipped_when(module: Module, each: Misuse, updates: list[ir.Node], name: st
 
 def _how_sure(module: Module, each: Misuse, updates: list[ir.Node]) -> Confidence:
     """How sure it is that an update is skipped: by the settings that the likeliest way past it needs."""
-    return min((_sure_of(module, each, way) for way in _ways(each, updates)), key=list(Confidence).index)
+    return min((_sure_of(module, each, way) for way in _ways(each, updates)), key=_doubt)
 
 
 def _ways(each: Misuse, updates: list[ir.Node]) -> list[list[tuple[ir.Value, bool]]]:

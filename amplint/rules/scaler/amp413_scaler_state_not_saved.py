@@ -705,7 +705,7 @@ def _is_key(value: ir.Constant) -> bool:
     """Whether a text is the key of an entry that is made."""
     up = value.parent
     if isinstance(up, ir.Subscript):
-        return isinstance(up.parent, ir.Assign) and up in up.parent.targets
+        return ir.is_target(up)
     return isinstance(up, ir.Mapping) and any(key is value for key, _ in up.items)
 
 

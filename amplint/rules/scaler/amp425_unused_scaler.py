@@ -99,8 +99,7 @@ def check(module: Module) -> Iterator[Finding]:
         ignoring = _ignoring(module, name) if name is not None else None
         if name is None or ignoring is None:
             continue
-        outside = ir.function_of(name) is None
-        if outside and not (module.source.cells or "__main__" in module.source.text):
+        if ir.function_of(name) is None and not (module.source.cells or "__main__" in module.source.text):
             continue
         enabled = decided(module).of(scaler_arguments(module, call).get("enabled"))
         finding = _judge(module, call, name, ignoring) if enabled != FALSE else None
@@ -109,6 +108,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _judge(module: Module, call: ir.Call, name: ir.Name, ignoring: list[ir.Call]) -> Finding | None:
+    """The finding of a scaler that is kept in a variable, and that nothing uses but the calls that ignore it."""
     leaving_out = _leaving_out(module, name) if not ignoring else None
     is_idle = leaving_out is None and not ignoring
     past = _backward_past(module, name) if is_idle else None
@@ -116,13 +116,13 @@ def _judge(module: Module, call: ir.Call, name: ir.Name, ignoring: list[ir.Call]
         return _next_to_accelerator(module, call, name, past)
     if is_idle and (regions(module) or not module.once(_trains)):
         return None
-    is_left, outside = is_idle and not _is_asked_for(module, call), ir.function_of(name) is None
+    is_left = is_idle and not _is_asked_for(module, call)
     return rule.finding(
         module.span(call),
         _said(module, name, leaving_out, ignoring),
         withheld="amplint can't tell whether AMP is wanted",
         severity=Severity.NOTE if is_left else None,
-        confidence=Confidence.SUSPICION if is_left else Confidence.LIKELY if outside else None,
+        confidence=Confidence.SUSPICION if is_left else _sureness(name),
     )
 
 
@@ -139,8 +139,13 @@ def _next_to_accelerator(module: Module, call: ir.Call, name: ir.Name, backward:
         + ("" if has_own else f', and let the Accelerator choose the precision: `mixed_precision="{SCALES}"`'),
         withheld="amplint can't tell which precision is wanted",
         severity=Severity.NOTE if has_own else None,
-        confidence=Confidence.LIKELY if ir.function_of(name) is None else None,
+        confidence=_sureness(name),
     )
+
+
+def _sureness(name: ir.Name) -> Confidence | None:
+    """How sure a finding about a variable is: another file may import one that is in no function."""
+    return Confidence.LIKELY if ir.function_of(name) is None else None
 
 
 def _backward_past(module: Module, name: ir.Name) -> ir.Call | None:

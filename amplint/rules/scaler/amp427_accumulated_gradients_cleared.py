@@ -103,7 +103,7 @@ _STEPS = ("step", "optimizer_step")
 _STEPS_IT = re.compile(r"(?i)^_*(optim\w*_?step|step_?optim\w*|step)$")
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """A step of an optimizer, or the call that leads to it, as the function of a clear has it."""
 
     call: ir.Value
@@ -149,21 +149,21 @@ def _is_scalers(module: Module, call: ir.Call) -> bool:
     return isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base) is not None
 
 
-def _steps(module: Module, flow: Flow, clear: ir.Value) -> list[Step]:
+def _steps(module: Module, flow: Flow, clear: ir.Value) -> list[_Step]:
     """The steps that a flow comes to, where a clear's own function makes them or calls what does."""
-    known, found = objects(module), list[Step]()
+    known, found = objects(module), list[_Step]()
     for each in flow.events:
         if each.kind in _STEPS and each.optimizer is not None:
             found += [
-                Step(place, each.optimizer) for place in places(flow, each.call, clear) if isinstance(place, ir.Call)
+                _Step(place, each.optimizer) for place in places(flow, each.call, clear) if isinstance(place, ir.Call)
             ]
         elif each.kind == "opaque" and isinstance(each.call, ir.Call) and _STEPS_IT.match(ir.last_name(each.call.func)):
             keys = (known.key(arg.value) for arg in each.call.args)
-            found += [Step(each.call, key) for key in keys if key is not None and known.is_optimizers(key)]
+            found += [_Step(each.call, key) for key in keys if key is not None and known.is_optimizers(key)]
     return found
 
 
-def _judge(module: Module, flow: Flow, steps: list[Step], step: Step, clear: Event) -> Finding | None:
+def _judge(module: Module, flow: Flow, steps: list[_Step], step: _Step, clear: Event) -> Finding | None:
     loop = loop_of(step.call)
     if not _is_of(module, clear, step) or loop_of(clear.call) is not loop:
         return None
@@ -190,7 +190,7 @@ def _judge(module: Module, flow: Flow, steps: list[Step], step: Step, clear: Eve
     )
 
 
-def _is_of(module: Module, clear: Event, step: Step) -> bool:
+def _is_of(module: Module, clear: Event, step: _Step) -> bool:
     """Whether a clear is of the optimizer that steps, or of the model whose parameters that has."""
     if clear.optimizer is not None or not isinstance(clear.call, ir.Call):
         return clear.optimizer == step.optimizer
@@ -199,7 +199,7 @@ def _is_of(module: Module, clear: Event, step: Step) -> bool:
     return key is not None and step.optimizer in known.owned_by(key)
 
 
-def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement | None, step: Step, clear: Event) -> bool:
+def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement | None, step: _Step, clear: Event) -> bool:
     """Whether a loop has a backward pass in each iteration, and the clear before it or after the step.
 
     Between the two it leaves the step without gradients: AMP407.
@@ -222,7 +222,7 @@ def _text(module: Module, value: ir.Value | None) -> str:
     return module.on_one_line(value) if value is not None else ""
 
 
-def _cleared_after(flow: Flow, step: Step, clear: Event) -> bool:
+def _cleared_after(flow: Flow, step: _Step, clear: Event) -> bool:
     """Whether another clear always follows the step."""
     return any(
         each.kind == "zero_grad" and each.optimizer == step.optimizer and dominates(step.call, each.call)

@@ -27,9 +27,11 @@ _OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
 # What adds adapters to a model, or gives one that has them.
 _ADDS = ("get_peft_model", "add_adapter", "inject_adapter_in_model")
 _LOADS = "PeftModel"
-# Those of them that make adapters in the dtype of the layers they are added to, and what makes them float32 by default
-# (peft 0.21).
-_IN_DTYPE, _UPCASTS, _FLAG = ("add_adapter", "inject_adapter_in_model"), "get_peft_model", "autocast_adapter_dtype"
+# As of peft 0.21: those of them that make adapters in the dtype of the layers, the one that makes adapters in
+# float32, and the argument that turns this off.
+_IN_DTYPE = ("add_adapter", "inject_adapter_in_model")
+_UPCASTS = "get_peft_model"
+_UPCAST_OPTION = "autocast_adapter_dtype"
 # Layers that are quantized tell adapters nothing of a dtype.
 _QUANTIZES = re.compile(r"quantization_config|load_in_[48]bit|kbit")
 _DEEP = 2  # calls that lead to where adapters are added
@@ -83,7 +85,7 @@ def _is_half(module: Module, added: ir.Call, models: frozenset[str], cast: ir.Ca
         or not {*map(known.key, given), *known.assigned_to(added)} & models
     ):
         return False
-    flag = added.keyword(_FLAG)
+    flag = added.keyword(_UPCAST_OPTION)
     stays = isinstance(flag, ir.Constant) and flag.value is False
     is_before = added.id < cast.id and ir.function_of(added) is ir.function_of(cast)
     return name in _IN_DTYPE or (name == _UPCASTS and (stays or is_before))

@@ -111,7 +111,7 @@ class Step:
         """
         if reads_scale(self._module, clip.call):
             return None
-        behind = next((each for each in self._behind(clip) if each.kind not in (*_CLIPS, "clear")), None)
+        behind = next((each for each in self._behind(clip) if each.kind not in _IDLE), None)
         if behind is None or behind.kind != "backward":
             return None
         if any(may_decide(self._module, test) for test, _ in tests_of(clip, behind)):
@@ -120,14 +120,13 @@ class Step:
         place = turn.index(clip)
         turn = [*turn[place + 1 :], *turn[:place]]  # once round, from the clip on
         backwards = [at for at, each in enumerate(turn) if each.kind == "backward"]
-        stepped = {self._key(each) for each in turn if each.kind == "step"}
         between = [*turn[: backwards[0]], *turn[backwards[-1] + 1 :]]
-        cleared = {self._key(each) for each in between if each.kind == "clear" and not tests_of(each, behind)}
+        clears = [each for each in between if each.kind == "clear" and not tests_of(each, behind)]
         if any(each.kind == "other" and not self._is_harmless(each) for each in turn):
             return None
         if any(each.kind in _CLIPS for each in turn[backwards[0] :]):
             return None  # clips in time, too
-        return behind if len(stepped) == 1 and None not in stepped and cleared & (stepped | self._roots(clip)) else None
+        return behind if self._are_its(clears, turn, clip) else None
 
     def too_late(self, clip: Met) -> Met | None:
         """The step that comes always, and in its turn last, before a clip, where that meets nothing which a step uses.

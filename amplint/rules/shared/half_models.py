@@ -397,7 +397,7 @@ def _of_attribute(module: Module, half: Cast, function: ir.Function) -> set[str]
     for call in callers(module, function):
         found |= {attribute_of(key, last_name(half.key)) for key in known.assigned_to(_moved(call))}
         for name in kept:
-            value = _given_for(module, call, name)
+            value = module.once(CallGraph).given_for(call, name)
             key = known.key(value) if value is not None else None
             found |= {key} if key is not None else set()
     return found
@@ -412,14 +412,6 @@ def _cast_parameters(module: Module, half: Cast, function: ir.Function) -> set[s
                 value = what_is_cast(each.value)
                 found |= {value.name} if isinstance(value, ir.Name) else set()
     return found & {each.name for each in function.params}
-
-
-def _given_for(module: Module, call: ir.Call, name: str) -> ir.Value | None:
-    """What a call gives for a parameter."""
-    calls = module.once(CallGraph)
-    callee = calls.find(call)
-    given = calls.arguments(call, callee) if callee is not None else None
-    return (given or {}).get(name)
 
 
 def _moved(made: ir.Call) -> ir.Call:

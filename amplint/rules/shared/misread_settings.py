@@ -74,12 +74,8 @@ def _is_only_said(module: Module, name: str, key: str) -> bool:
     if sum(isinstance(each.parent, (ir.Subscript, ir.Call)) for each in keys) != 1:
         return False
     named = [each for each in module.whole.near(name).values if isinstance(each, (ir.Name, ir.Attribute))]
-    reads = [each for each in named if ir.last_name(each) == name and not _is_target(each)]
+    reads = [each for each in named if ir.last_name(each) == name and not ir.is_target(each)]
     return bool(reads) and all(_only_says(each, name) for each in reads)
-
-
-def _is_target(value: ir.Value) -> bool:
-    return isinstance(value.parent, ir.Assign) and value in value.parent.targets
 
 
 def _only_says(read: ir.Value, name: str) -> bool:
@@ -165,11 +161,11 @@ def _is_no_read(up: ir.Node | None, given: ir.Value | None) -> bool:
     """
     if given is not None:
         return not isinstance(given, ir.Constant)
-    return isinstance(up, ir.Subscript) and _is_target(up) and _key(up.base) is not None
+    return isinstance(up, ir.Subscript) and ir.is_target(up) and _key(up.base) is not None
 
 
 def _place(mapping: ir.Mapping) -> tuple[str, ir.Mapping] | None:
-    """The key under which a dict stands in another one, that is in none."""
+    """The key that a dict has in the outermost dict, and that outermost dict."""
     outer = mapping.parent
     if not isinstance(outer, ir.Mapping) or isinstance(outer.parent, ir.Mapping):
         return None

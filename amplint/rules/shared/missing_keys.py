@@ -101,4 +101,4 @@ def _is_mentioned(module: Module, key: str) -> bool:
 def _is_read(key: ir.Constant) -> bool:
     """Whether a key is one of an item that is read."""
     item = key.parent
-    return isinstance(item, ir.Subscript) and not (isinstance(item.parent, ir.Assign) and item in item.parent.targets)
+    return isinstance(item, ir.Subscript) and not ir.is_target(item)

@@ -40,7 +40,7 @@ def texts_asked(module: Module, attr: str, declared: ir.Call) -> set[str] | None
         if is_within(value, declared):
             continue
         if isinstance(value, ir.Attribute) and value.attr == attr:
-            found = _asked(module, value) if not _is_set(value) else _set_again(value, attr)
+            found = _asked(module, value) if not ir.is_target(value) else _set_again(value, attr)
         elif isinstance(value, ir.Constant) and value.value == attr:
             read = value.parent
             found = _asked(module, read) if isinstance(read, ir.Call) and _is_read_of(module, read, attr) else None
@@ -50,10 +50,6 @@ def texts_asked(module: Module, attr: str, declared: ir.Call) -> set[str] | None
             return None
         asked |= found
     return asked
-
-
-def _is_set(value: ir.Attribute) -> bool:
-    return isinstance(value.parent, ir.Assign) and value in value.parent.targets
 
 
 def _set_again(target: ir.Attribute, attr: str) -> set[str] | None:
@@ -230,7 +226,7 @@ def _named(module: Module, attr: str) -> Iterator[ir.Value]:
 
 def _is_read(module: Module, value: ir.Value, declared: ir.Node) -> bool:
     """Whether something with the name of an option may read it, for more than to log it."""
-    if is_within(value, declared) or (isinstance(value, ir.Attribute) and _is_set(value)):
+    if is_within(value, declared) or (isinstance(value, ir.Attribute) and ir.is_target(value)):
         return False
     at: ir.Node = value
     while isinstance(at.parent, (ir.FString, ir.Binary, ir.Sequence, ir.Mapping)):

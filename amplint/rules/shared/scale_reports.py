@@ -149,7 +149,7 @@ class _Uses:
     def _of_container(self, read: ir.Value, key: object) -> bool:
         up = read.parent
         if isinstance(up, ir.Subscript) and up.base is read:
-            if isinstance(up.parent, ir.Assign) and up in up.parent.targets:
+            if ir.is_target(up):
                 return True
             index = up.index.value if isinstance(up.index, ir.Constant) else None
             return index is not None and key is not None and (index != key or self._up(up))

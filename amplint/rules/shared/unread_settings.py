@@ -89,7 +89,7 @@ def _may_have_any_signature(module: Module, function: ir.Function) -> bool:
     for each in function.decorators:
         if ir.last_name(each) not in _PLAIN and grad_mode(module, each) is None:
             return False
-    if all(isinstance(each, ir.Raise) or _is_text(each) for each in function.body.statements):
+    if all(isinstance(each, ir.Raise) or ir.is_docstring(each) for each in function.body.statements):
         return False
     named = module.whole.near(function.name).values if function.name != "__init__" else ()
     return all(
@@ -97,10 +97,6 @@ def _may_have_any_signature(module: Module, function: ir.Function) -> bool:
         for each in named
         if ir.last_name(each) == function.name
     )
-
-
-def _is_text(statement: ir.Statement) -> bool:
-    return isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant)
 
 
 def _is_read_in(function: ir.Function, name: str) -> bool:

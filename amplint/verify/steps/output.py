@@ -213,9 +213,9 @@ def _sum(rows: Sequence[StepRow], files: Iterable[Checked], failed: int) -> str:
     counts = Counter(row.verdict for row in rows)
     runs, seconds = sum(row.runs for row in rows), sum(row.seconds for row in rows)
     groups = Counter(filter(None, map(_group, files)))
-    unlisted = ", ".join(f"{_counted(count, 'file')} {said[count > 1]}" for said, count in sorted(groups.items()))
+    unlisted = ", ".join(f"{counted(count, 'file')} {said[count > 1]}" for said, count in sorted(groups.items()))
     if failed:
-        unlisted = f"{unlisted}{', ' if unlisted else ''}{_counted(failed, 'error')}"
+        unlisted = f"{unlisted}{', ' if unlisted else ''}{counted(failed, 'error')}"
     if not rows:
         return f"nothing {'was checked' if failed else 'to check'}: {unlisted or 'no Python files'}"
     said = ", ".join(
@@ -226,7 +226,8 @@ def _sum(rows: Sequence[StepRow], files: Iterable[Checked], failed: int) -> str:
     return f"{said}{speed}"
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """A number with what is counted: `1 file`, `2 files`."""
     return f"{count} {noun}{'s' if count > 1 else ''}"
 
 

@@ -27,6 +27,7 @@ from amplint.verify.interpreter.world import INIT_SCALE, Knowledge, Stage
 from amplint.verify.program.presence import asked_for
 from amplint.verify.program.program import Code, Step
 from amplint.verify.steps.judge import Judged, Path, judge
+from amplint.verify.steps.output import counted
 
 _STALE = "modified by an inplace operation"
 _NOTHING_UNSCALED = "No inf checks were recorded"  # what a handler may catch of its own update
@@ -398,16 +399,12 @@ def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
     missing = [_why_not(code, each, runs) for each in _unreached(code, step, runs)]
     not_tried = [*runs.untried.assumptions]
     if not_tried:  # what is not reached may hang on that
-        others = f" (nor for {_counted(len(not_tried) - 1, 'other assumption')})" if len(not_tried) > 1 else ""
+        others = f" (nor for {counted(len(not_tried) - 1, 'other assumption')})" if len(not_tried) > 1 else ""
         missing.insert(0, f"no run is left for what happens where {not_tried[0]}{others}")
     found = judge(runs.paths, failed=runs.failed, guessed=runs.guessed, missing=missing)
     found.not_tried, found.not_combined = not_tried, runs.untried.combinations
     found.dtypes = sorted({dtype for path in runs.paths for dtype in path.observed.loss_dtypes})
     return found
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count > 1 else ''}"
 
 
 def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
