@@ -68,7 +68,7 @@ def test_304_losses(loss: str, findings: int) -> None:
     ("made", "findings"),
     [
         ("nn.BCELoss()", 1),
-        ("nn.BCELoss().cuda()", 0),
+        ("nn.BCELoss().cuda()", 1),
         ("nn.BCELoss() if x else nn.BCEWithLogitsLoss()", 0),
         ("BCELoss()", 0),
         ("criterion", 0),

@@ -294,3 +294,35 @@ def test_parameters_that_are_cast_back_in_one_precision(back: str, said: list[st
     found = [each.message for each in check(CHOSEN.replace("BACK", back)) if each.code == "AMP217"]
     assert len(found) == len(said)
     assert all(f"train {dtype} parameters" in message for dtype, message in zip(said, found, strict=True))
+
+
+ASKED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 4)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        with MODE:
+            features = self.body(x.half())
+        return self.head(features.float())
+
+
+net = Net().cuda()
+net.body.half()
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [("torch.no_grad()", 0), ("torch.enable_grad()", 1)])
+def test_a_part_that_its_model_runs_without_gradients(mode: str, wanted: int) -> None:
+    assert [each.code for each in check(ASKED.replace("MODE", mode))].count("AMP217") == wanted

@@ -18,6 +18,7 @@ from amplint.model.syntax.arguments import argument, arguments
 from amplint.model.syntax.ir import Assigned, Other, node_of, parameter_of
 from amplint.model.syntax.queries import names_cuda
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.torch_facts.names import KEEPS_SCALER, SCALER, SCALER_METHODS, SCALERS
 
 if TYPE_CHECKING:
@@ -333,6 +334,8 @@ class Objects(Keys):
             return
         if ir.is_none(value):
             return  # `self.manager = None`, until there is one: no method of it runs before
+        made_first = ir.before_calls(value, *RETURNS_ITSELF)  # `Net().cuda()` is a `Net`
+        value = made_first if isinstance(made_first, ir.Call) else value
         cls = self._local_class(value.func) if isinstance(value, ir.Call) else None
         made.instances.append(cls)
         if isinstance(value, ir.Call):

@@ -267,7 +267,7 @@ def _is_only_asked(module: Module, keys: frozenset[str]) -> bool:
     """Whether a model that another keeps is only there to be asked: it is put into `eval` where the other is made, or
     is run without gradients, and nothing in sight calls it with them.
     """
-    known = objects(module)
+    known, keys = objects(module), keys | _seen_inside(module, keys)
     called, run = list[ir.Call](), list[ir.Call]()
     for call in near_kept(module, keys).calls:
         method = call.func.attr if isinstance(call.func, ir.Attribute) and known.key(call.func.base) in keys else None
@@ -280,6 +280,12 @@ def _is_only_asked(module: Module, keys: frozenset[str]) -> bool:
     if not all(never_has_gradients(module, each) for each in called):
         return False
     return bool(called) or any(never_has_gradients(module, each) for each in run)
+
+
+def _seen_inside(module: Module, keys: frozenset[str]) -> set[str]:
+    """The keys of parts of objects in the classes of these: `self.body` for the `net.body` of `net = Net()`."""
+    made = ((key, objects(module).instance(owner)) for key in keys if (owner := owner_of(key)))
+    return {attribute_of(own_self(cls), last_name(key)) for key, cls in made if cls is not None}
 
 
 def _is_in_constructor(call: ir.Call) -> bool:
