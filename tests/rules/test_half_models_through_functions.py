@@ -130,3 +130,47 @@ def test_a_model_that_is_cast_once_it_is_returned_with_its_optimizer(made: str) 
     assert said("pass", "net.half()") == 0
     assert said("net.half()", made="torch.optim.Adam(other.parameters())") == 0
     assert said("other, _ = build(options)\n    other.half()") == 0
+
+
+HANDED = """\
+import torch
+from torch import nn
+
+
+def train(model, loader, lr):
+    MOVE
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def run(net, loader):
+    train(net, loader, 1e-5)
+
+
+def main(loader):
+    net = Net().cuda()
+    BEFORE
+    net.half()
+    AFTER
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "move", "wanted"),
+    [
+        ("pass", "train(net, loader, 1e-5)", "pass", 1),
+        ("pass", "run(net, loader)", "model = model.cuda()", 1),
+        ("pass", "train(model=net, loader=loader, lr=1e-5)", "model = nn.DataParallel(model)", 1),
+        ("train(net, loader, 1e-5)", "pass", "pass", 0),
+        ("pass", "train(Net(), loader, 1e-5)", "pass", 0),
+        ("pass", "train(net, loader, 1e-5)", "model = Net()", 0),
+        ("pass", "train(net, loader, 1e-5)", "model.float()", 0),
+        ("pass", "train(net, loader, 1e-5)", "model.requires_grad_(False)", 0),
+    ],
+)
+def test_a_model_that_a_function_is_given_to_train(before: str, after: str, move: str, wanted: int) -> None:
+    text = HANDED.replace("BEFORE", before).replace("AFTER", after).replace("MOVE", move)
+    assert [each.code for each in amplint.check(text)].count("AMP217") == wanted

@@ -163,9 +163,10 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     outside = outside | _returned_on(module, ir.function_of(half.call), half.key) | _of_instances(module, half)
     passed_in, kept = _passed_in(module, half), _kept_as(module, half)
     elsewhere = outside | kept
-    if _is_cast_later(half, dtype, every, elsewhere | passed_in):
+    handed = _handed_down(module, half, {half.key} | passed_in | elsewhere)
+    if _is_cast_later(half, dtype, every, elsewhere | passed_in | handed):
         return None
-    keys = _with_others(module, {half.key} | passed_in | elsewhere)
+    keys = _with_others(module, {half.key} | passed_in | elsewhere | handed)
     if not in_half and _is_untrained(module, half, keys):
         return None
     owned, given, beside = _optimizers(module, half, keys)
@@ -434,6 +435,48 @@ def _passed_in(module: Module, half: Cast) -> set[str]:
     return keys_passed(module, function, name) if function is not None and name is not None else set()
 
 
+def _handed_down(module: Module, half: Cast, keys: set[str]) -> set[str]:
+    """The keys of the parameters by which functions have the model that they are given: `train(model)`."""
+    known, calls, found = objects(module), module.once(CallGraph), sorted(keys)
+    for key in found:  # grows
+        for call in near_kept(module, {key}).calls if len(found) < _MANY_PARTS else ():
+            if not any(known.key(each.value) == key for each in call.args) or _is_made_earlier(call, half):
+                continue
+            callee = calls.find(call)
+            given = calls.arguments(call, callee) if callee is not None else None
+            names = [name for name, value in (given or {}).items() if value is not None and known.key(value) == key]
+            inside = [known.variable(callee.function.scope, name) for name in names] if callee is not None else []
+            found += [each for each in inside if each not in found and _stays(module, each)]
+    return {*found} - keys
+
+
+def _is_made_earlier(call: ir.Call, half: Cast) -> bool:
+    """Whether a call comes before a cast in its function, in no loop with it."""
+    if ir.function_of(call) is not ir.function_of(half.call) or call.id > half.call.id:
+        return False
+    return not any(loop in loops_round(half.call) for loop in loops_round(call))
+
+
+def _stays(module: Module, key: str) -> bool:
+    """Whether a variable always has the model that it has at first: it is at most moved or wrapped."""
+    known = objects(module)
+    for statement in near_kept(module, {key}).statements:
+        targets = statement.targets if isinstance(statement, ir.Assign) else ()
+        if isinstance(statement, ir.Assign) and any(
+            known.key(one) == key for each in targets for one in _each_target(each)
+        ):
+            value = ir.before_calls(statement.value, *RETURNS_ITSELF)
+            if value is None or not (_is_by_accelerator(module, value) or _is_same(module, value, {key})):
+                return False
+    return True
+
+
+def _is_by_accelerator(module: Module, value: ir.Value) -> bool:
+    """Whether a call is one of an Accelerator's method: `prepare` and `unwrap_model` keep the parameters."""
+    func = value.func if isinstance(value, ir.Call) else None
+    return isinstance(func, ir.Attribute) and accelerators(module).owns(func.base)
+
+
 def _parameter_cast(module: Module, half: Cast) -> str | None:
     """The parameter that a cast is one of, and not of a model that its function makes and calls the same."""
     function, variable = ir.function_of(half.call), variable_parts(half.key)
@@ -658,8 +701,8 @@ def _is_wrapped(module: Module, half: Cast, *, with_adapters: bool) -> bool | No
                     continue
                 if with_adapters and names_adapters(module.text(value)):
                     continue
-                if isinstance(value.func, ir.Attribute) and accelerators(module).owns(value.func.base):
-                    continue  # `prepare` and `unwrap_model` of an Accelerator keep the parameters
+                if _is_by_accelerator(module, value):
+                    continue
                 function = local_function(module, value.func)
                 if not _WRAPPERS.search(ir.last_name(value.func)):
                     return None
