@@ -1,4 +1,4 @@
-"""A new GradScaler is created for each step.
+"""A new GradScaler is created for each step or each epoch.
 
 ## What it does
 Finds a `GradScaler(...)` that is created again for each step:
