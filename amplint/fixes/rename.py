@@ -140,7 +140,7 @@ class Renames:
         if older is not None:
             rewrite = Rewrite(
                 f"{self.module.line(older)} is for releases of torch without `{legacy.module}.{legacy.name}`, so this "
-                "file needs both names; choose between them by hand, with the test that is used there"
+                "file needs both names; choose between them as on that line, by hand"
             )
         if is_class_test(self.module, value) and modern:
             rewrite = Rewrite("the file also uses the new class, so this test may be meant for the old class only")

@@ -6,8 +6,8 @@ Finds an autocast region for cuda without `dtype`, in each of these cases:
 1. The region is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`). This includes code
    under the `if` that uses the name `autocast` without a call.
 2. The region runs a model that the file casts to bfloat16, or that is created with a dtype which can be bfloat16
-   (`from_pretrained(name, torch_dtype=weight_dtype)`, `Net(dtype=dtype)`). For a model that is created so, the finding
-   is only *likely*.
+   (`from_pretrained(name, torch_dtype=weight_dtype)`, `Net(dtype=dtype)`). For a model that is created with such a
+   dtype, the finding is only *likely*.
 3. All other regions of the file are bfloat16.
 4. No region of the file has a dtype, and the file has a variable that is, or can be, bfloat16.
 5. No region of the file has a dtype, and the `enabled` of a scaler checks whether a setting is bfloat16.

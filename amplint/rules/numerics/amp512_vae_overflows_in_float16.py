@@ -22,7 +22,7 @@ amplint reports nothing if:
 ## Why is this bad?
 The activations of this VAE pass 65,504, the largest float16, so latents or images become NaN. Its configuration says so
 (`force_upcast`), and the pipelines of diffusers cast it to float32 before they use it. A direct call of `encode` or
-`decode` doesn't. In training all losses are NaN then, and a GradScaler skips each step.
+`decode` doesn't. In training all losses are then NaN, and a GradScaler skips each step.
 
 ## Example
 ```python

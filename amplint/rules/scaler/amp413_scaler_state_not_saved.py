@@ -49,16 +49,8 @@ If no file that is connected with this file through imports loads this optimizer
 (a note): amplint sees no code that resumes from the checkpoint. Checkpoints of the best or the final model are then not
 reported at all.
 
-For all other findings, amplint has to see everything that happens to the scaler: this file must create the scaler, and
-must not return it, keep it in a container, or pass it to code elsewhere. Uses of the scaler that amplint follows are no
-obstacle:
-
-- objects of the project's own classes that get the scaler in their constructor, or that create it and step the
-  optimizers that they get;
-- classes that inherit torch's scaler and leave its state alone;
-- optimizers in a dict or list;
-- a function that saves, and is passed to the training as a callback;
-- the functions for states in `torch.distributed.checkpoint` and in FSDP.
+All other findings are made only if amplint sees everything that happens to the scaler: this file creates the scaler,
+and doesn't return it, keep it in a container, or pass it to code that amplint can't follow.
 
 amplint reports nothing:
 

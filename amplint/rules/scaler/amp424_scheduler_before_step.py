@@ -18,7 +18,7 @@ amplint reports nothing:
 ## Why is this bad?
 The first value of the schedule is never used: each optimizer step uses the learning rate meant for the following step.
 torch warns once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`". The same warning comes if the
-scaler skips the first step, so that it is easily taken for harmless.
+scaler skips the first step, so it is easily taken for harmless.
 
 ## Example
 ```python
