@@ -102,8 +102,8 @@ def check_parser() -> Parser:
         usage="amplint [check] [options] [path ...]\n       amplint COMMAND ...",
         epilog="Exit codes: 0 no findings (with --fix: none are left; with --diff: nothing to fix);\n"
         "1 findings; 2 amplint failed (a wrong option, a file that can't be read).\n\n"
-        "A finding marked `likely` may be wrong, if code that amplint can't see makes it right. More terms:\n"
-        "amplint rule --glossary",
+        "A finding marked `likely` may be a false alarm: code that amplint can't see may make the\n"
+        "reported code right. More terms: amplint rule --glossary",
         examples=_EXAMPLES,
     )
     add = parser.add_argument
@@ -216,7 +216,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     settings.add_argument(
         "--unsafe-fixes",
         action=argparse.BooleanOptionalAction,
-        help="with --fix, --diff or verify: also use unsafe fixes, which may change behaviour",
+        help="allow unsafe fixes too, which may change behaviour",
     )
     settings.add_argument(
         "--suspicions",

@@ -46,8 +46,8 @@ enabled=False). Verdicts:
   clean             right as it is
   misbehaves        wrong, and still wrong after the fixes: amplint has no fix for some of it,
                     or only an unsafe one (try --unsafe-fixes)
-  refuted           the very fault that a fix is for remains after it, or the fix adds
-                    another: a bug in amplint, please report it
+  refuted           a fix doesn't remove the fault that it is for, or it adds a new one:
+                    a bug in amplint, please report it
   not checkable     could not be checked; the reason is printed
   no training step  a function that has AMP and trains nothing, such as evaluation
 

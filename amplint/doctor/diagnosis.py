@@ -753,7 +753,7 @@ class Diagnosis:
         if cause is Cause.MATH and _is_of_half(grid):
             of_zero = bool(birth.inputs) and not any(birth.inputs)
             cause = Cause.UNDERFLOW if of_zero else cause
-            numbers = "a 0 that is none in float32" if of_zero else "numbers that half precision has rounded"
+            numbers = "a 0 that is not 0 in float32" if of_zero else "numbers that half precision has rounded"
             message = f"`{birth.op}` makes {_named(birth.kind)} of {numbers}, and so {seen.kind.value} {_is_not(seen)}"
         if seen.kind is Kind.GRADIENTS and effect:
             return Finding(
@@ -762,7 +762,7 @@ class Diagnosis:
                 f"{message}: {effect}, and the step was not skipped",
                 seen.by_hand[1] or birth.place or place,
                 details=(f"first at {spoken(birth.place)}", *details) if birth.place else details,
-                advice="use torch.amp.GradScaler, which finds the factor and skips such steps, or a smaller factor",
+                advice="use torch.amp.GradScaler, which finds the factor and skips overflows, or a smaller factor",
             )
         if seen.kind in _FINITE:
             message = f"{said}: the loss stays finite, but {effect or 'all its gradients are 0'}"

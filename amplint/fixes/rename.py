@@ -139,8 +139,8 @@ class Renames:
         rewrite = self._refusal(legacy, names, value) or rewrite_use(self.module, legacy, value)
         if older is not None:
             rewrite = Rewrite(
-                f"{self.module.line(older)} supports releases of torch that lack `{legacy.module}.{legacy.name}`; "
-                "choose the name by the same test, by hand"
+                f"{self.module.line(older)} is for releases of torch without `{legacy.module}.{legacy.name}`, so this "
+                "file needs both names; choose between them as on that line, by hand"
             )
         if is_class_test(self.module, value) and modern:
             rewrite = Rewrite("the file also uses the new class, so this test may be meant for the old class only")
@@ -200,7 +200,7 @@ class Renames:
         own = {name for name in names if name[0] == LOCAL}
         if own and not self._takes_anything(value):
             own_name = ir.last_name(value)
-            return Rewrite(f"the file also defines its own `{own_name}`, which may not take the new arguments")
+            return Rewrite(f"the file also defines its own `{own_name}`, whose arguments may be different")
         if names - {legacy.old, NOTHING} - own:
             return Rewrite(f"in this file, `{ir.last_name(value)}` can also be something else than `{legacy.old}`")
         if self._imported_twice(value):

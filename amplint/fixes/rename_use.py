@@ -267,7 +267,7 @@ def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
     init = next((s for s in cls.body.statements if isinstance(s, ir.Function) and s.name == "__init__"), None)
     if init is None:
         return Rewrite(
-            "the subclass has no `__init__`: its callers pass the arguments, and amplint may not see all callers"
+            "the subclass has no `__init__`: its callers pass the arguments, and amplint can't know all callers"
         )
     edits = []
     for call in module.own.within(init).calls:

@@ -102,11 +102,11 @@ _WORDINGS = 4  # of one message that are shown
 _NAMES = frozenset({"Adam's", "Lightning", "None"})  # with a capital letter in a sentence, too
 _NUMBERS = re.compile(r"\d[\d.,e+-]*")
 _EXCEPTION = re.compile(r"\w+(?:Error|Exception)(?=:)")
-# Where a page says that a finding has another severity than the rule's.
-_OTHERWISE = r"(?:\bis\s|, and\s|[(;]|^-)\s*(?:also\s+)?an?\s+{}\b"
+# Where a page says that a finding has another severity than the rule's; not where that is only for likely ones.
+_OTHERWISE = r"(?:\bis\s|, and\s|[(;]|^-)\s*(?:also\s+)?an?\s+{}\b(?!, and only [*`]?likely)"
 _GLOSSARY = (
-    f"Terms such as *region*, *likely* and *micro step* are defined by `amplint rule --glossary` and at {DOCUMENTATION}"
-    "glossary/"
+    "Terms such as *region*, *likely*, *suspicion* and *micro step* are defined by `amplint rule --glossary` and at "
+    f"{DOCUMENTATION}glossary/"
 )
 
 
@@ -202,8 +202,6 @@ def _page(rule: Rule) -> str:
     ]
     finds_errors = rule.severity is Severity.ERROR and rule.stage is not Stage.REMOVED
     likely = "; a *likely* finding is a warning" if finds_errors else ""
-    if finds_errors and others == ["warning"]:
-        others = []  # the likely ones, as a rule
     other = f", in some cases {' or '.join(others)} (see below)" if others else ""
     said = [f"Severity: {rule.severity.value}{other}{likely}.", _state(rule)]
     if rule.fixes is not None and rule.stage is not Stage.REMOVED:
@@ -312,8 +310,8 @@ def _proof_table(rule: Rule) -> str:
     meaning = f"\n{said}\n" if (said := legend([each for each, _ in rows])) else ""
     head = [
         "",
-        "amplint's test programs for this rule were run with torch: with the misuse, and corrected (by the fix, or by "
-        "hand where there is none). Each row shows one result, and how many programs gave such a result.",
+        "Each test program for this rule was run twice with torch: once with the misuse, and once corrected (by the "
+        "fix, or by hand where there is none). Each row shows one result, and how many programs gave it.",
         "",
     ]
     columns = ["programs", *(["device"] if with_device else []), "wrong program", "corrected program"]

@@ -105,7 +105,7 @@ def test_a_scaler_of_the_file_is_there_in_every_method() -> None:
         (trainer(("if path:", f"    {LOADED}", MADE)), "before the scaler is created on line {made}"),
         (trainer((), (LOADED, MADE)), "before the scaler is created on line {made}"),
         (trainer((LOADED, "self.make()"), make=MADE), "before the scaler is created on line {made}"),
-        (trainer((), (MADE,)), "where the scaler created on line {made} may not exist yet"),
+        (trainer((), (MADE,)), "where the scaler created on line {made} may still be missing"),
     ],
 )
 def test_it_is_not_loaded_where_the_scaler_may_come_later(text: str, why: str) -> None:
@@ -498,7 +498,7 @@ def test_a_scaler_that_may_be_missing_is_called_that() -> None:
     text = function(after=LOAD).replace(
         'torch.amp.GradScaler("cuda")', 'torch.amp.GradScaler("cuda") if args.amp else None'
     )
-    assert "where the scaler may not exist, as line 8 creates it under a condition" in str(only(text).withheld)
+    assert "where the scaler may be missing, as line 8 creates it under a condition" in str(only(text).withheld)
 
 
 STAGES = """\

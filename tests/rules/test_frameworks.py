@@ -83,7 +83,7 @@ def test_what_may_be_right(clip: str) -> None:
     ("clip", "withheld"),
     [
         ("clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)", "has no argument `error_if_nonfinite`"),
-        ("clip_grad_norm_(*args.clip)", "may not have all of these arguments"),
+        ("clip_grad_norm_(*args.clip)", "whether the Accelerator's clip has these arguments"),
         (
             CLIP + "\n        if args.last:\n            break\n        loss.backward()",
             "can't tell whether each clip has one step",

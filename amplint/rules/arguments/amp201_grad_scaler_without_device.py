@@ -7,7 +7,7 @@ amplint reports nothing if the default, cuda, is right. cuda is right in each of
 
 - everything in the file is on cuda;
 - all autocast regions of the file are for cuda, or are enabled only on cuda (`enabled=device.type == "cuda"`);
-- each loss that the scaler scales comes from such a region, or from one that is float16 on cuda and bfloat16 on the
+- each loss that the scaler scales comes from a region for cuda, or from one that is float16 on cuda and bfloat16 on the
   CPU;
 - the file has no losses and no regions, and all regions in the files that import it, or that it imports, are for cuda;
 - an assert or an `if` ends the program without CUDA before the scaler is created or used;
@@ -18,8 +18,8 @@ amplint also reports nothing if:
 - the arguments are unpacked (`**kwargs`);
 - the call has `enabled=False`;
 - `enabled`, or an `if` around the scaler, checks the device;
-- `enabled` is a field of a class of settings, and all of its objects that can have it true are created where other
-  devices have raised an exception. If other files may create such objects, the finding is only *likely*.
+- `enabled` is a field of a class of settings, and its objects are created with True only after other devices have
+  raised an exception.
 
 ## Why is this bad?
 The default device is cuda, on every machine. Without CUDA the scaler warns and disables itself. `scale()` then returns

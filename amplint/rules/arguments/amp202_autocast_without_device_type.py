@@ -8,7 +8,7 @@ Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`:
   `autocast(torch.float16)`);
 - as a decorator without parentheses, and as `with torch.autocast:`.
 
-Also finds such calls if a `try` imports the name from `torch.amp`, and its `except` from `torch.cuda.amp`.
+This includes files in which a `try` imports `autocast` from `torch.amp`, and its `except` from `torch.cuda.amp`.
 
 amplint reports nothing if the arguments are unpacked.
 

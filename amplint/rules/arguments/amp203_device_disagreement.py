@@ -16,7 +16,8 @@ Otherwise the finding is a warning.
 amplint reports nothing:
 
 - if the device is chosen when the program runs;
-- if the region or the scaler is under an `if`, or another function moves tensors to that device under an `if`;
+- if the region or the scaler is under an `if`, or another function moves tensors to the device of the region or scaler
+  under an `if`;
 - if the file moves tensors to several accelerators, or to no device at all;
 - about disabled regions, and about a region for the CPU if the file also creates tensors on the CPU.
 
@@ -225,7 +226,7 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     if not others:
         return None
     half = not only or _may_run_in_float16(module, of)
-    effect = "small gradients become 0" if half else "float16 losses are not scaled"
+    effect = "small float16 gradients become 0" if half else "float16 losses are not scaled"
     there = " or ".join(sorted(others))
     if len(found) != 1:
         choice = choose(module, call)

@@ -12,8 +12,8 @@ amplint follows variables and attributes as far as the file shows them. Two kind
 `likely`:
 
 - `x.device`, if `x` is used as a tensor in the same function, or is an input of a model's `forward`;
-- a parameter that is annotated as a `torch.device`. amplint doesn't report such a parameter if the code compares it
-  with a string, or a visible call passes a string.
+- a parameter that is annotated as a `torch.device`. amplint doesn't report the parameter if the code compares it with a
+  string, or a visible call passes a string.
 
 ## Why is this bad?
 `device_type` has to be a string such as "cuda". Other values raise when the region is created: a `torch.device`, a
@@ -25,7 +25,7 @@ What a string with an index does depends on the release of torch:
 |---|---|---|
 | before 2.4 | RuntimeError | is an error, if the project's requirements allow such a release |
 | 2.4 and later, another dtype than float16 and bfloat16 | the region is disabled, with a warning | is a warning |
-| 2.4 and later, float16 or bfloat16 | the region is enabled even without CUDA | is a note, and a suspicion |
+| 2.4 and later, float16 or bfloat16 | the region is enabled even without CUDA | is a *suspicion* (a note) |
 
 If the project declares no release of torch, the code may run with an older one: the finding is a `likely` warning.
 
@@ -49,7 +49,7 @@ the fix changes the value that the variable gets.
 
 Unsafe:
 
-- the value is only `likely` a `torch.device`, or is one only by default;
+- the finding is `likely`, or the value is a `torch.device` only with the default of an option;
 - the value has an index, and the region's dtype can be another than float16 and bfloat16: the region is disabled before
   the fix, and enabled after it;
 - `"cuda"` replaces the number of a CUDA device.

@@ -13,7 +13,7 @@ How serious a finding is:
 - If the dtype is a string, or always unsupported, the finding is an error.
 - If the region can also run on cuda, or a setting chooses float64 or another unsupported dtype, the finding is a
   warning.
-- If float32 is probably meant to disable the region, the finding is a note, and a suspicion.
+- If float32 is probably meant to disable the region, the finding is a *suspicion* (a note).
 
 Float32 is probably meant to disable the region in these cases:
 

@@ -2,11 +2,11 @@
 
 ## What it does
 Finds `loss.backward()` and `optimizer.step()` without a scaler, if the loss comes from a float16 autocast region. The
-dtype may be given, or be the default of cuda, xpu and mps. Other methods of the optimizer that step count, too, such as
-`first_step` and `second_step` of sharpness-aware optimizers.
+dtype may be given, or be the default of cuda, xpu and mps. Methods such as `first_step` and `second_step` of a
+sharpness-aware optimizer count as steps.
 
 amplint looks for a scaler in the function with the backward pass, in its callers, and in the functions that it calls. A
-scaler that is only created, saved and loaded doesn't count.
+scaler that is only created, saved and loaded is not enough.
 
 Also finds:
 
@@ -23,17 +23,17 @@ A finding is an error, except in these cases:
 | a base class that amplint can't see may use the scaler | is a `likely` warning |
 | the function only measures the memory of a step, or runs a profiler over it | is a suspicion |
 | the Accelerator has no `mixed_precision`: accelerate's configuration may choose one | is a suspicion |
-| the Accelerator is for bfloat16, in which a prepared model then runs, whatever region is around it | is a suspicion |
+| the Accelerator is for bfloat16: a prepared model runs in bfloat16, whatever the region | is a suspicion |
 
 amplint reports nothing:
 
 - about bfloat16, and about dtypes that the code doesn't show;
 - about regions that run only frozen models;
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false), where the regions do nothing;
-- if one of these functions scales by hand (multiplies the loss by a scale, or divides gradients by it) or calls
-  `scale_loss`. A loss that is only divided (`scaled_loss = loss / steps`) is not scaled;
-- if one of these functions uses Lightning, DeepSpeed, apex or another library that scales by itself. A name like
-  `ApexTrainer` is not apex, unless something imports apex.
+- if the function with the backward pass, a caller or a function that it calls scales by hand (multiplies the loss by a
+  scale, or divides gradients by it) or calls `scale_loss`. A loss that is only divided (`scaled_loss = loss / steps`)
+  is not scaled;
+- if one of these functions uses Lightning, DeepSpeed, apex or another library that scales by itself.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero, and the model learns worse, or not

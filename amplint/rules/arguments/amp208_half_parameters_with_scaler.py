@@ -15,12 +15,14 @@ optimizer.
 
 amplint reports nothing if:
 
-- the model, or a part of it, is cast back, or only single parameters are cast;
-- the cast comes after the training, or something built from the model is trained instead (such as peft adapters on this
-  model, unless they are added only with an option that is off by default);
+- the model, or a part of it, is cast back;
+- only single parameters are cast;
+- the cast comes after the training;
+- something that is built from the model is trained instead, such as peft adapters (unless they are added only with an
+  option that is off by default);
 - the scaler is a ShardedGradScaler, which supports float16 gradients;
 - the optimizer is fused, and `unscale_` is never called for it;
-- conditions decide on the cast and on the scaler, and they may exclude each other.
+- the cast and the scaler are under conditions that may exclude each other.
 
 ## Why is this bad?
 float16 parameters get float16 gradients, and the scaler doesn't divide float16 gradients. The first `unscale_` or

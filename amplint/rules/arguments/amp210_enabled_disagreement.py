@@ -16,19 +16,19 @@ A finding is an error, except in these cases:
 | the code | the finding |
 |---|---|
 | nothing is really trained: all data is random, and nothing is saved | is a warning |
-| another file hands the scaler, by its name, from the function that makes it to the one that trains | is `likely` |
+| another file passes the scaler from the function that creates it to the one that trains | is a `likely` warning |
 | only the device enables the scaler, or amplint can't see how the optimizer steps | is a `likely` warning |
-| the scaler is a parameter that is None, and no visible call passes a scaler | is a note, and a suspicion |
-| the scaler is an attribute of a parameter | is a note, and a suspicion |
-| a flag enables the region, another condition the scaler, and the two may always agree | is a note, and a suspicion |
-| only a precision that the code never names is wrong, such as "tf32" | is a note, and a suspicion |
+| the scaler is a parameter that is None, and no visible call passes a scaler | is a *suspicion* (a note) |
+| the scaler is an attribute of a parameter | is a *suspicion* (a note) |
+| region and scaler have different conditions, which may always have the same value | is a *suspicion* (a note) |
+| region and scaler disagree only for a precision that the code never names ("tf32") | is a *suspicion* (a note) |
 
 amplint reports nothing:
 
 - about an enabled scaler with a float32 region, which is harmless;
-- if the region and the scaler have different flags for AMP, which may be connected. Two options of one command line
-  are not connected;
-- about the older form of autocast in an `except`, if the `try` calls the form with a device;
+- if the region and the scaler have different flags for AMP, which other code may set together (but two options of one
+  command line are reported);
+- about `autocast` in an `except`, if its `try` calls `autocast` with a device;
 - about a region that contains only sums, norms and other arithmetic;
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false).
 
@@ -156,11 +156,11 @@ _FULL = re.compile(r"(torch\.)?(fp|float|f)?32(-true)?|full|none|no|off|false|si
 _FLOAT16 = re.compile(r"(?<!b)(?<!bf)(?<!bfloat)16|half")
 
 _BOTH = "enable autocast and the scaler on the same condition"
-_NO_DTYPE = "amplint can't tell which dtype the region should have"
+_NO_DTYPE = "amplint can't write that dtype at the region; pass `dtype=` by hand"
 _OTHER_DTYPE = "the scaler depends on the dtype; correct its `enabled` by hand"
 # What to do where there is no fix because the scaler depends on the dtype.
 _OF_DTYPE = {
-    _NO_DTYPE: "pass the region the dtype that the scaler's `enabled` tests",
+    _NO_DTYPE: "pass `dtype=` to the region, with the dtype that the scaler's `enabled=` compares",
     _OTHER_DTYPE: "enable the scaler whenever the region is float16",
 }
 
@@ -441,7 +441,8 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
         return None, f"a disabled region would also disable {outer}; put the region under an `if` instead"
     text = spelled(module, source, call)
     if text is None:
-        return None, f"`{module.on_one_line(source)}` may not be available at the other call; pass a condition by hand"
+        value = module.on_one_line(source)
+        return None, f"amplint can't tell whether the other call can use `{value}`; pass a condition by hand"
     edit = set_enabled(module, call, text)
     if edit is None:
         return None, "the call unpacks its arguments, or passes too many by position; pass `enabled` by hand"

@@ -4,8 +4,8 @@
 Finds a bool as the second positional argument of `torch.autocast`, such as `torch.autocast("cuda", True)`. The bool may
 be a literal, a comparison, or a variable or parameter that is always a bool.
 
-amplint reports nothing if the call is meant for torch 1.10, whose second parameter is `enabled`: the project allows
-that release, or the call is in a handler of TypeError or in a branch of a version test.
+amplint reports nothing if the call may be meant for torch 1.10, whose second parameter is `enabled`, that is, if the
+project allows that release, or if the call is in a handler of TypeError or in a branch of a version test.
 
 ## Why is this bad?
 The second parameter of `torch.autocast` is `dtype`; `enabled` is the third. Entering the region raises `TypeError:

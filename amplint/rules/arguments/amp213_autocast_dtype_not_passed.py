@@ -6,8 +6,8 @@ Finds an autocast region for cuda without `dtype`, in each of these cases:
 1. The region is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`). This includes code
    under the `if` that uses the name `autocast` without a call.
 2. The region runs a model that the file casts to bfloat16, or that is created with a dtype which can be bfloat16
-   (`from_pretrained(name, torch_dtype=weight_dtype)`, `Net(dtype=dtype)`). In the second case the finding is only
-   *likely*.
+   (`from_pretrained(name, torch_dtype=weight_dtype)`, `Net(dtype=dtype)`). For a model that is created with such a
+   dtype, the finding is only *likely*.
 3. All other regions of the file are bfloat16.
 4. No region of the file has a dtype, and the file has a variable that is, or can be, bfloat16.
 5. No region of the file has a dtype, and the `enabled` of a scaler checks whether a setting is bfloat16.
@@ -16,7 +16,8 @@ amplint reports nothing if:
 
 - the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
 - a flag for float16 enables the region;
-- in cases 3 to 5, and for a model that is created so, a scaler is always enabled: float16 may be intended;
+- a scaler is always enabled, as float16 may be intended (in cases 3 to 5, and for a model that is created with a
+  dtype);
 - the `if` is true for float16 too;
 - the region runs only when bfloat16 failed or is not supported;
 - the code chooses among several regions: the region is in a dict or a list, or its function or class has the name of a
@@ -216,7 +217,7 @@ def _created(module: Module, region: Region) -> Evidence | None:
             return Evidence(
                 f"the model from {module.line(made)} has the dtype `{text}`, which can be bfloat16",
                 value,
-                None if value is not None else "the dtype may not be available at the region; pass it by hand",
+                None if value is not None else "amplint can't write that dtype at the region; pass it by hand",
                 is_likely=True,
             )
     return None

@@ -1,49 +1,57 @@
 """An optimizer trains parameters that are in half precision, without a copy in float32.
 
 ## What it does
-Finds a cast of a whole model to float16 or bfloat16 (`model.half()`, `.to(torch.bfloat16)`, `from_pretrained(...,
-torch_dtype=torch.float16)`), if an optimizer of torch.optim trains the parameters without a scaler. If a scaler steps
-the optimizer, AMP208 reports the cast.
+Finds a model that is cast to float16 or bfloat16 as a whole, and then trained without a scaler and without a float32
+copy of its parameters. (With a scaler, AMP208 reports the cast.)
 
-A function or method that casts many of a model's parameters counts as a cast, too: `model.apply(to_half)`, a loop over
-`model.parameters()` that sets `data`, and `model.convert_to_fp16()`, also where the constructor calls it if an option
-asks for it. If amplint can't see that method, its name decides, and the finding is a `likely` warning.
+These are casts:
 
-The dtype may be in a dict that `from_pretrained` unpacks, and the cast in a function of another file. If another model
-keeps the half one, an optimizer with all parameters of that model trains it, too: a `likely` warning, unless one of the
-two is frozen.
+- `model.half()`, `model.to(torch.bfloat16)`, `from_pretrained(..., torch_dtype=torch.float16)`;
+- a function or method that casts many of the model's parameters: `model.apply(to_half)`, `model.convert_to_fp16()`, a
+  loop over `model.parameters()` that sets `data`;
+- a Trainer or Fabric of Lightning with the precision "16-true" or "bf16-true".
 
-Also finds a Trainer of transformers or TRL that trains such a model as a whole, and a Trainer or Fabric of Lightning
-with the precision "16-true" or "bf16-true", which casts the whole model. The precision may be in the call, or the
-default of an option.
+The model is trained if one of these has its parameters:
 
-| parameters | the finding |
-|---|---|
-| float16 | is an error |
-| float16, if the code chooses the dtype, or an object keeps the model | is a `likely` warning |
-| float16, if an Accelerator prepares the optimizer: it may run under DeepSpeed | is a `likely` warning |
-| float16, if a function gets the model and its optimizer, and amplint sees no call of it | is a `likely` warning |
-| bfloat16 with Adam or a similar optimizer, and a learning rate of at most 3e-4 | is a `likely` warning |
-| bfloat16 with such an optimizer, and a rate of at most 1e-3 that a schedule lowers | is a `likely` warning |
-| bfloat16 with such an optimizer, and an unknown rate that a schedule lowers | is a `likely` warning |
-| bfloat16 with a Trainer, and a learning rate of at most 1e-5, or 1e-4 with `bf16=True` | is a `likely` warning |
-| float16 with a Trainer that scales nothing | is a `likely` warning |
-| bfloat16 otherwise | is a warning, and a suspicion |
+- an optimizer of torch.optim that steps, also if it has the parameters of a larger model that contains this one;
+- a Trainer of transformers, TRL or Lightning, or a Fabric.
+
+For float16, the finding is an error. It is only *likely*:
+
+- if an option or a condition selects the dtype;
+- if the model is an attribute of an object, or of a larger model;
+- if amplint can't see the method that casts (its name says so), or where the optimizer is created;
+- if a function gets both the model and its optimizer, and amplint sees no call of that function;
+- if an Accelerator prepares the optimizer: it may run under DeepSpeed, which keeps float32 copies;
+- if a Trainer of transformers or TRL trains the model, or adapters are trained (see below).
+
+For bfloat16, the finding is a warning. It is *likely* if the learning rate is so small that many updates are lost:
+
+- with Adam or a similar optimizer, at most 3e-4;
+- with Adam or a similar optimizer and a schedule that lowers the rate, at most 1e-3, or unknown;
+- with a Trainer of transformers or TRL, at most 1e-5, or at most 1e-4 with `bf16=True`.
+
+Other findings for bfloat16 are suspicions.
 
 amplint reports nothing if:
 
-- the model, or a part of it, is cast back, or only single parameters are cast, in no loop over all of them;
-- only a part of the model is trained (`model.head.parameters()`), and the file replaces that part, or a function casts
-  only another one;
-- the cast comes after the training, or the model is frozen;
-- a function that amplint can't see returns another model, unless its name says that it only wraps the half one
+- the model, or a part of it, is cast back;
+- only single parameters are cast, not all of them in a loop;
+- the cast comes after the training;
+- the model is frozen, or the larger model that contains it;
+- only a part of the model is trained (`model.head.parameters()`), and that part is not the one that is cast, or the
+  file replaces it;
+- a function that amplint can't see returns another model, unless its name says that it only wraps this one
   (`compile_model(model)`);
-- adapters of this model are trained (peft), which are in float32. If only an option that is off by default adds the
-  adapters, or one whose default amplint can't see, and the model is not quantized, the finding is a `likely` warning:
-  without the option, the half-precision parameters are trained. Adapters in half precision are a `likely` warning as
-  well: `model.add_adapter(...)` and `inject_adapter_in_model` give them the dtype of the layers, `get_peft_model` does
-  so with `autocast_adapter_dtype=False`, and a cast after it includes them;
-- DeepSpeed, FSDP or apex is imported, which can keep float32 copies.
+- DeepSpeed, FSDP or apex is imported, which can keep float32 copies;
+- peft adapters of the model are trained, as they are float32.
+
+Two kinds of adapters are reported:
+
+- adapters in half precision. `model.add_adapter(...)`, `inject_adapter_in_model` and `get_peft_model(...,
+  autocast_adapter_dtype=False)` give them the dtype of the layers, and a cast after `get_peft_model` casts them too;
+- adapters that are added only with an option that is off by default, or whose default amplint can't see, if the model
+  is not quantized: without the option, the half-precision parameters are trained.
 
 ## Why is this bad?
 - Small updates are rounded away: updates below about 0.05 % of the weight in float16, and below 0.4 % in bfloat16. In a
@@ -81,8 +89,9 @@ scaler.update()
 There is no fix: without the cast the model takes twice the memory, and casts of the inputs have to be removed too.
 
 ## Proof
-In the wrong programs the loss becomes NaN, or hardly any weight changes. The corrected programs train as in float32.
-Three test programs are not executed (`shows=none`): they need a command line, Lightning, or a caller.
+Each test program ends with a check. The wrong programs fail it: the loss is NaN, or hardly any weight has changed (the
+table shows one of the two). The corrected programs pass it. Three test programs are not executed (`shows=none`): they
+need a command line, Lightning, or a caller.
 
 ## References
 - [Automatic mixed precision: adding GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)

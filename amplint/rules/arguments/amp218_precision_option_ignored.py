@@ -4,7 +4,7 @@
 Finds:
 
 1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged;
-2. such an option that is always on: `action="store_true"` with `default=True`;
+2. an option of mixed precision that is always on: `action="store_true"` with `default=True`;
 3. a `--no-amp` with `action="store_false"`, if the code reads `not args.no_amp`: giving the option turns AMP on;
 4. an option that disables autocast only in training: the evaluation in the same file always runs under autocast;
 5. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
@@ -20,10 +20,10 @@ Finds:
     that no code of a training program reads;
 11. a setting of a configuration, `self.use_amp = config.get("use_amp")`, that a training program without any autocast
     reads only to print or log that it is on;
-12. a setting that is read from a configuration as a whole, `config.get("use_amp", True)`, while the configuration that
-    the file writes out has it in a section: `{"training": {"use_amp": False}, ...}`;
-13. `accelerator.native_amp = amp`, which switches the autocast of an Accelerator off where `amp` is false, but not the
-    scaler that `mixed_precision="fp16"` creates.
+12. a setting that is read at the top level of a configuration, `config.get("use_amp", True)`, while the file itself
+    writes it into a section: `{"training": {"use_amp": False}, ...}`;
+13. `accelerator.native_amp = amp`, which disables the autocast of an Accelerator if `amp` is false, but not the scaler
+    that `mixed_precision="fp16"` creates.
 
 Findings of cases 1, 4, 5 and 9 to 12 are only `likely`. amplint reports nothing:
 
@@ -32,10 +32,10 @@ Findings of cases 1, 4, 5 and 9 to 12 are only `likely`. amplint reports nothing
   (`Trainer(**vars(args))`);
 - in case 5, if the option is used in another way than in comparisons with strings.
 
-In case 1, a read of the option in a function that the program never calls doesn't count: amplint reports the option.
+In case 1, amplint also reports an option that is read only in functions that the program never calls.
 
 In case 9 amplint reports nothing about methods of derived classes, functions that are passed to other code, and
-functions with decorators: something else may say which parameters they have.
+functions with decorators: other code may require the parameter.
 
 ## Why is this bad?
 Nothing raises. A run that should be in half precision trains in float32, slower and with more memory. A run that should
@@ -63,9 +63,9 @@ with torch.autocast("cuda", dtype=dtype, enabled=args.precision != "fp32"):
 ```
 
 ## Fix safety
-Unsafe, because the program then trains in another precision than before: in case 6 the fix compares `device.type`
-with the string (there is none for dtypes), in case 7 it lists both strings, and in case 8 it writes the dtype that the
-condition asks for. There is no fix in the other cases: amplint can't tell what an option or a comparison should do.
+Unsafe, because the program then trains in another precision than before: in case 6 the fix compares `device.type` with
+the string (only for devices), in case 7 it lists both strings, and in case 8 it writes the dtype that the condition
+asks for. There is no fix in the other cases: amplint can't tell what an option or a comparison should do.
 
 ## Proof
 The test programs are not executed (`shows=none`): a program that trains in another precision than its option names
@@ -362,7 +362,7 @@ def _on_in_evaluation(module: Module) -> Iterator[_Ignored]:
         yield _Ignored(
             each.call,
             message,
-            withheld="the condition may not be known in this function",
+            withheld="amplint can't tell whether this function can use the condition",
             confidence=Confidence.LIKELY,
         )
 

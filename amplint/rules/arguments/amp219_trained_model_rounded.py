@@ -6,11 +6,11 @@ the loop calls with the model, or in a method of the object that trains it. A ca
 `torch.save(model.half().state_dict(), path)`. There are two cases:
 
 - the model is cast back to float32 later in the same function, such as after a validation or after saving;
-- the model stays in half precision, and the loop trains it further. Such a finding is only `likely`.
+- the model stays in half precision, and the loop trains it further. This finding is only `likely`.
 
 amplint reports nothing:
 
-- about a copy (`copy.deepcopy(model).half()`), and about a model, or a trainer, that each iteration creates;
+- about a copy (`copy.deepcopy(model).half()`), and about a model or a trainer that is created in each iteration;
 - if nothing is trained after the cast;
 - about models for which amplint sees no optimizer, such as frozen ones and moving averages;
 - if the model has been in half precision since before the loop: that is AMP208 or AMP217.

@@ -39,9 +39,10 @@ no `torch.amp.autocast`.
 The two classes have different defaults:
 
 - without `dtype`, the old class uses float16 (`torch.cpu.amp`: bfloat16). The new class uses the dtype of an outer
-  region, or else the one that `torch.set_autocast_dtype` has set. If the file has another dtype in a region or in such
-  a call, the fix also writes the old default, such as `dtype=torch.float16`. If the file has no `import torch`, or the
-  call unpacks `**`, the fix can't write the dtype: the region may then get another one, so that fix is unsafe;
+  region, or else the one that `torch.set_autocast_dtype` has set. If the file has another dtype in a region or in a
+  call of `torch.set_autocast_dtype`, the fix also writes the old default, such as `dtype=torch.float16`. If the file
+  has no `import torch`, or the call unpacks `**`, the fix can't write the dtype: the region may then get another dtype,
+  so the fix is unsafe;
 - without `cache_enabled`, the old class caches weights. The new class does what an outer region does. If the file
   disables the cache somewhere, the fix also writes `cache_enabled=True`.
 

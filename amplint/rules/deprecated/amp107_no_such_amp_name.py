@@ -5,7 +5,7 @@ Finds:
 
 - names that no release of torch has (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...);
 - names that are too new for the project's requirements, such as `torch.amp.GradScaler`, which needs torch 2.3, with
-  `torch==2.0.1` (such a finding is a warning, and only `likely`, as another release may be installed);
+  `torch==2.0.1` (a warning, and only `likely`, as another release may be installed);
 - keyword arguments that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`);
 - `torch.amp.custom_fwd` and `custom_bwd` without `device_type`;
 - `autocast` or `GradScaler` in a file that neither imports nor defines the name. Files with a star import, `exec`,
@@ -296,7 +296,7 @@ def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Fin
         advice = _taken_by_new(module, call, name, arg.keyword)
         if meant in takes or advice is None:
             listed = ", ".join(f"`{each}`" for each in takes)
-            advice = f"use `{meant}`" if meant in takes else f"the arguments of `{short}` are {listed}"
+            advice = f"use `{meant}`" if meant in takes else f"use one of {listed}"
         message = f"`{short}` has no argument `{arg.keyword}` and raises TypeError; {advice}"
         yield rule.finding(module.layout.keyword(arg), message, fix=fix)
 

@@ -16,20 +16,21 @@ How serious a finding is:
 - If the file sets `mixed_precision="fp16"`, the finding is an error.
 - If the precision is configured elsewhere (`accelerate launch`, a configuration file), the finding is a warning: the
   code works until someone chooses float16.
-- A clip before the backward pass, or after the step, is always an error: in any precision it does not clip the
-  gradients that the step uses.
+- A clip before the backward pass, or after the step, is an error also if the precision is configured elsewhere: in no
+  precision does it clip the gradients that the step uses.
 
-A finding about micro steps is only `likely` if by default each step has only one (`gradient_accumulation_steps` is 1).
+A finding about micro steps is only `likely` if by default there is no accumulation (`gradient_accumulation_steps` is
+1).
 
 In a class that inherits the Trainer of transformers, the advice is to remove the clip: the Trainer clips by itself.
 
 If another file creates `accelerator`, the finding is only `likely`. amplint then reports it only if this file shows
-that `accelerator` is an Accelerator: it calls methods that only an Accelerator has (`prepare`, `accumulate`), or
-imports a library that is built on accelerate.
+that `accelerator` is an Accelerator, that is, if it calls methods that only an Accelerator has (`prepare`,
+`accumulate`), or imports a library that is built on accelerate.
 
 amplint reports nothing:
 
-- if the file sets another precision ("no", "bf16", "fp8");
+- if the file sets another precision than float16 ("no", "bf16", "fp8");
 - with DeepSpeed, which clips itself, or with `cpu=True`, which has no scaler;
 - after `accelerator.unscale_gradients()`;
 - in an `if` whose other branch calls accelerate's clip;
@@ -49,7 +50,8 @@ since the last update()". The prepared optimizer's `step()` calls `update()`. If
 overflow, the next clip raises, too.
 
 A clip before the backward pass finds no gradients, or the gradients of the previous step. The step then uses gradients
-that nothing has clipped. In float16 accelerate's own clip then raises.
+that nothing has clipped. In float16, accelerate's own clip raises AssertionError if it runs before the first backward
+pass.
 
 ## Example
 ```python
@@ -88,7 +90,7 @@ Safe if only the name of the clip changes, in a file that creates the Accelerato
 There is no fix:
 
 - if the call passes an argument that accelerate's clip doesn't have (`foreach`, `error_if_nonfinite`);
-- if the optimizer may not step after the clip;
+- if the code may skip the optimizer's step after the clip;
 - if the clip comes after the step;
 - if several optimizers step after the clip: accelerate's clip unscales for all of them, and after the first step the
   second one would unscale again. Give all parameters to one optimizer;
@@ -354,7 +356,7 @@ def _lacks(call: ir.Call, takes: tuple[str, ...]) -> str | None:
     if lacking:
         return f"the Accelerator's clip has no argument `{lacking[0]}`; remove the argument first"
     if call.unpacks() or len(call.positional) > len(takes):
-        return "the Accelerator's clip may not have all of these arguments; make the change by hand"
+        return "amplint can't tell whether the Accelerator's clip has these arguments; make the change by hand"
     return None
 
 
@@ -574,7 +576,7 @@ def _not_stepped(module: Module, step: Step, clip: Met) -> Finding | None:
         module.span(clip.call),
         f"{_when(module, accelerator, severity)}`{module.text(clip.call.func)}` raises RuntimeError after an overflow: "
         f"`{module.on_one_line(asked[0])}` on {module.line(asked[0])} skips the step, and `update()` with it; always "
-        "step: the scaler skips such steps itself",
+        "step: the scaler itself skips steps that overflow",
         withheld="amplint can't tell what else the test is for",
         severity=severity,
         confidence=_confidence(module),

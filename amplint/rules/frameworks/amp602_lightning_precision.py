@@ -36,7 +36,7 @@ The old names still work, with a warning each time: 16 means "16-mixed", not "16
 an unknown precision ValueError.
 
 In "16-mixed" the Trainer scales the loss in `manual_backward`, and unscales in the optimizer's `step()`. Between the
-two, gradients are 65,536 times too large (at the initial scale): such a clip clips nearly always, even
+two, gradients are 65,536 times too large (at the initial scale): a clip in between clips nearly always, and so does
 `self.clip_gradients`.
 
 A second scaler scales the loss again. Lightning unscales once, so the update is too large by the scale of the second

@@ -8,7 +8,7 @@ Finds:
 - `# amplint: off[AMP4]`, if the comment silences no finding and prevents no fix;
 - `# amplint: on`, if nothing is off;
 - `# amplint: off` and `# amplint: on` after code on the same line, where they have no effect;
-- `# noqa: clip-without-unscale`, with a rule's name, or nearly that, in place of a code. `noqa` takes only codes:
+- `# noqa: clip-without-unscale`, with a rule's name, or something like it, in place of a code. `noqa` takes only codes:
   without one it silences all rules, both for amplint and for flake8. (ruff ignores such a comment.)
 
 A prefix such as `AMP4` means all rules that begin with `AMP4`. `# amplint: off` without codes means all rules that are

@@ -127,9 +127,9 @@ def check(module: Module) -> Iterator[Finding]:
         squashed = _squashed(module, tensor)
         literal, name = f"{epsilon:g}", shown(module, tensor)
         does = (
-            f"clamping to {literal} doesn't prevent 0"
+            f"after clamping to {literal}, a 0 is still 0"
             if seen.spelling in _CLAMPS
-            else f"adding {literal} doesn't prevent 0"
+            else f"after adding {literal}, a 0 is still 0"
         )
         todo = _todo(module, seen, tensor) if squashed is None else _in_float32(module, squashed)
         fix, withheld = _fix(module, seen, tensor)
@@ -221,7 +221,7 @@ def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
     dividend = module.on_one_line(divided)
     short = len(dividend) <= _SHORT
     both = f"`{dividend}` and {name}" if short else "the dividend and the divisor"
-    return f"divide in float32: call `.float()` on {both} first"
+    return f"call `.float()` on {both} first, to divide in float32"
 
 
 def _in_float32(module: Module, squashed: ir.Call) -> str:

@@ -41,7 +41,8 @@ with torch.autocast("cuda", dtype=torch.float16):
 
 ## Fix safety
 The fix fills with `torch.finfo(scores.dtype).min` (or `max`). Safe if the tensor is filled once and goes straight into
-a softmax. Otherwise unsafe: with a second mask added, the lowest number becomes -inf, and a row of -inf becomes NaN.
+a softmax. Otherwise unsafe: if other code adds a second mask to the tensor, the sum becomes -inf, and softmax of a row
+of -inf is NaN.
 
 For `scores += mask * -1e9`, the fix computes a new tensor in float32 (`scores = scores + mask * -1e9`). Unsafe: other
 references to the tensor keep the old tensor.
@@ -287,7 +288,7 @@ def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"
     safe = found.value < 0 and _goes_into_softmax(module, found.seen.node) and _is_filled_once(module, found)
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    title = f"Fill with `{text}`" + ("" if safe else " (with a second mask added, that number becomes -inf)")
+    title = f"Fill with `{text}`" + ("" if safe else " (if other code adds a second mask, the sum becomes -inf)")
     return Fix(applicability, title, (Edit(*module.layout.outer(found.constant), text),)), None
 
 

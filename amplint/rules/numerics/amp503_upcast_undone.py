@@ -8,13 +8,13 @@ an autocast region, if it then goes into an operation that autocast computes in 
 The finding is only `likely` if the tensor may have been float32 before the cast: as the result of `F.normalize` on
 cuda, or of a model that amplint can't see. The product is computed in half precision in any case.
 
-If there is no fix, amplint reports only the first such operation of a function: one region serves all.
+If there is no fix, amplint reports only the first such operation of a function, as one region can enclose them all.
 
 amplint reports nothing:
 
 - if another operation uses the cast tensor after the product, too (not `z.size(0)` or `z.device`);
 - if anything but views of the tensor comes between the cast and the operation;
-- if the tensor may not come from floating-point arithmetic, such as a mask or an image;
+- if the tensor may come from something other than floating-point arithmetic, such as a mask or an image;
 - in a part of the region with `enabled=False`;
 - if the cast is for softmax, a norm or a sum.
 
@@ -41,7 +41,8 @@ float32.
 
 There is no fix:
 
-- if an operand may not be float32: without autocast, a product of two dtypes raises. Call `.float()` on all operands;
+- if an operand may have another dtype than float32: without autocast, a product of two dtypes raises. Call `.float()`
+  on all operands;
 - if amplint can't tell the region's device;
 - if the product is in the first line of an `if`, `for` or `with`.
 
@@ -197,7 +198,7 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
         return (
             None,
-            "an operand may not be float32, and without autocast a product of two dtypes raises; cast by hand",
+            "an operand may have another dtype, and without autocast a product of two dtypes raises; cast by hand",
         )
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
         return (

@@ -18,7 +18,7 @@ amplint reports nothing:
 - in a disabled region, and about masks, labels and indices.
 
 ## Why is this bad?
-Such a cast usually exists because half precision gave NaN or poor gradients in training. Evaluation computes the same
+The cast usually exists because half precision gave NaN or poor gradients in training. Evaluation computes the same
 numbers in half precision. In float16 it can overflow where training does not, and give NaN. Or evaluation gives other
 results than training, and a worse model is chosen as the best.
 

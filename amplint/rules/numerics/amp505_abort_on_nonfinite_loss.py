@@ -1,4 +1,4 @@
-"""The program ends at the first loss that is NaN or infinite, though the scaler usually skips such a step.
+"""The program ends at the first loss that is NaN or infinite, though the scaler usually skips that step.
 
 ## What it does
 Finds a `raise`, `assert` or `sys.exit` that depends on the loss being NaN or infinite, if a GradScaler that may be
@@ -13,12 +13,12 @@ amplint reports nothing:
 - about gradients that are not finite, which AMP509 reports.
 
 ## Why is this bad?
-Often one operation of one batch exceeds float16's range, and training itself is fine. The gradients of such a loss are
-usually not finite either, and the scaler skips the step. With the check, one such batch ends a training run of days.
-With several ranks, only the rank with that batch ends, and the other ranks wait until they time out.
+Often one operation of one batch exceeds float16's range, and training itself is fine. The gradients are then usually
+not finite either, and the scaler skips the step. With the check, one such batch ends a training run of days. With
+several ranks, only the rank with that batch ends, and the other ranks wait until they time out.
 
-Ending the program can be right: if the forward pass overflows in many batches in a row, no scale helps. So count such
-losses, and end after many in a row.
+Ending the program can be right: if the forward pass overflows in many batches in a row, no scale helps. So count the
+losses that are not finite, and end after many in a row.
 
 ## Example
 ```python
@@ -46,7 +46,7 @@ With DistributedDataParallel, gradients that are not finite on one rank make the
 so each rank's scaler skips the step.
 
 ## Fix safety
-There is no fix: amplint can't tell how many such losses the program should accept.
+There is no fix: amplint can't tell how many losses in a row should end the program.
 
 ## Proof
 The test programs have one batch whose forward overflows in float16, and not in float32. The wrong programs raise. The
@@ -82,7 +82,7 @@ rule = Rule(
     not_shown="whether a loss is finite depends on the model and its data",
 )
 
-_GIVE_UP = "Count such losses, and end the program after, say, 20 in a row"
+_GIVE_UP = "Count the inf and NaN losses, and end the program after, say, 20 in a row"
 _REDUCES = re.compile("(?i)reduce|gather")
 _RANKS = ("torch.distributed", "torch.nn.parallel.DistributedDataParallel")
 

@@ -20,8 +20,8 @@ amplint reports nothing:
 
 ## Why is this bad?
 With a GradScaler, gradients overflow now and then: the scale starts at 65,536, and grows until the gradients overflow.
-`scaler.step` skips such a step, and `scaler.update` halves the scale. With a check that raises, the program ends in its
-first steps, or after days, though its training is fine.
+`scaler.step` skips a step that overflows, and `scaler.update` halves the scale. With a check that raises, the program
+ends in its first steps, or after days, though its training is fine.
 
 ## Example
 ```python
@@ -53,7 +53,7 @@ scaler.update()
 With DistributedDataParallel all ranks have the same gradients, so they count the same and end together.
 
 ## Fix safety
-There is no fix: amplint can't tell whether the check should be removed, or should allow some such steps first.
+There is no fix: amplint can't tell whether to remove the check, or to allow a few overflows in a row.
 
 ## Proof
 The test programs train in float16 with gradients that overflow in the first steps. The wrong programs raise; the

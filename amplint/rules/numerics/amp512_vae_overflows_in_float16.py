@@ -16,14 +16,13 @@ amplint reports nothing if:
 - the VAE is cast to float32 or bfloat16 somewhere, or to a dtype that amplint can't see;
 - the code reads `force_upcast`, or calls `upcast_vae`;
 - the checkpoint is one that was made for float16 ("fp16-fix" is in its name);
-- the checkpoint is an option of its own for the VAE, such as `args.pretrained_vae`, or an option about the VAE decides
-  which dtype it has;
-- the name of the checkpoint is of another model: a fine-tuned one may contain a VAE that was made for float16.
+- the VAE's checkpoint or its dtype has an option of its own, such as `args.pretrained_vae`;
+- the checkpoint is another model, such as a fine-tuned one: its VAE may have been made for float16.
 
 ## Why is this bad?
 The activations of this VAE pass 65,504, the largest float16, so latents or images become NaN. Its configuration says so
 (`force_upcast`), and the pipelines of diffusers cast it to float32 before they use it. A direct call of `encode` or
-`decode` doesn't. In training all losses are NaN then, and a GradScaler skips each step.
+`decode` doesn't. In training all losses are then NaN, and a GradScaler skips each step.
 
 ## Example
 ```python

@@ -112,7 +112,7 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = fix(module, found)
         part = differs(module, found)
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
-        effect = f"gradients of {part or 'custom Functions and float32 products'} can lose precision"
+        effect = f"gradients of {part or 'custom Functions and of float32 matmuls'} can lose precision"
         if again is not None:
             effect = f"{effect}, and {again.said(module)}" if part else again.said(module)
         call = found.event.call

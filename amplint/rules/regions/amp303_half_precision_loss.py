@@ -19,8 +19,8 @@ output of a model that amplint can't see, the finding is only `likely`. Of torch
 - `l1_loss`, `mse_loss` and the like between two outputs of such models;
 - `binary_cross_entropy_with_logits` with labels that are made from the logits (`torch.ones_like(scores)`).
 
-If such a model also gets the targets as an input, the finding is only a suspicion: its last layer may have a margin (as
-in ArcFace), and return float32.
+If a model that amplint can't see also gets the targets as an input, the finding is only a suspicion: its last layer may
+have a margin (as in ArcFace), and return float32.
 
 amplint reports nothing:
 

@@ -14,8 +14,8 @@ amplint reports nothing:
 
 - on cpu and mps, where the loss runs under autocast;
 - under `enabled=False`;
-- if the region's device is unknown; that of `accelerator.autocast()` is cuda if the file creates the Accelerator for
-  float16;
+- if the region's device is unknown (`accelerator.autocast()` is for cuda if the file creates the Accelerator for
+  float16);
 - if `enabled` of the region is a parameter that is False by default;
 - if amplint can't see how the loss is created.
 

@@ -4,14 +4,15 @@
 Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and after it, in the same autocast region,
 a call of the same model with gradients. Calls may be in functions of the project that the region calls.
 
-amplint reports only models that are trained, as far as it sees:
+torch 2.11 fixed this. amplint reports only if the project declares a torch that may be older (in its requirements, or
+as `target-torch`).
 
-- the next optimizer that steps after the second call has to own the model's parameters;
-- if amplint can't see which parameters that optimizer has, no other model may be clipped, set to `train()`, or have its
+amplint reports only models that it sees being trained:
+
+- the next optimizer that steps after the second call owns the model's parameters;
+- if amplint can't see which parameters that optimizer has: no other model is clipped, set to `train()`, or has its
   gradients cleared by `model.zero_grad()`;
-- if no optimizer steps in this function, every optimizer of the file has to own the model's parameters.
-
-torch 2.11 fixed this: the rule reports only if the project declares a torch that may be older (see `target-torch`).
+- if no optimizer steps in this function: every optimizer of the file owns the model's parameters.
 
 amplint reports nothing:
 

@@ -11,9 +11,8 @@ Finds:
    accelerate opens its region only around `forward`.
 4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
    can be enabled.
-5. A loss that a `GradScaler` scales, if no file of the program opens a region. A region for a training step of another
-   file doesn't count, nor does a region of this file without gradients, as in an evaluation. A package may still open a
-   region itself. The finding is a suspicion if a region is commented out in the file.
+5. A loss that a `GradScaler` scales, if no file of the program opens a region. A region that encloses only code without
+   gradients, such as an evaluation, is not enough. The finding is a suspicion if a region is commented out in the file.
 
 Findings of 3, 4 and 5 are only `likely`. Findings of 1 are only `likely`, too, if amplint can't see the layers of the
 model or the criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
@@ -21,7 +20,7 @@ model or the criterion, or if the loss multiplies the outputs with each other, a
 amplint reports nothing:
 
 - if the region contains other code that amplint can't follow, or the name of a criterion says that it has a network;
-- if the model opens a region itself, or a method of it is named for AMP, such as `model.configure_amp(...)`;
+- if the model opens a region itself, or has a method that is named after AMP, such as `model.configure_amp(...)`;
 - if another call of the model with gradients is in a region;
 - about models that are frozen or called without gradients;
 - if a model of the file is cast to half precision (the region then computes its loss in float32).

@@ -2,8 +2,8 @@
 
 ## What it does
 Finds operations in a region with `enabled=False`, inside another region, that get a tensor which the outer region has
-left in half precision. The disabled region may also be in a function or module that the outer region calls. Only
-operations are reported for which autocast would cast: matrix products, losses, norms, softmax, ...
+left in half precision. The disabled region may also be in a function or module that the outer region calls. amplint
+reports only operations whose inputs autocast would cast: matrix products, losses, norms, softmax, ...
 
 The finding is an error if the operation also has a float32 operand, and raises. It is a warning if the operation runs
 in half precision.

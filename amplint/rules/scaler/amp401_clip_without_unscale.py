@@ -13,8 +13,8 @@ Also finds these, even if amplint doesn't see the backward pass:
 - a function that clips and then calls `scaler.step`, if the scaler never unscales, and only this file uses it: the
   file creates the scaler and scales a loss with it;
 - hooks that clip, such as `p.register_hook(lambda grad: grad.clamp(-1, 1))`: a hook runs during the backward pass,
-  before any `unscale_`. The file has to scale its losses, or the object that registers the hook has to keep a scaler.
-  The finding is only *likely*.
+  before any `unscale_`. The finding is only *likely*, and is made only if the file scales its losses, or the object
+  that registers the hook keeps a scaler.
 
 With NVIDIA's apex, also finds a clip inside the `with` of `amp.scale_loss`, at whose end the gradients are unscaled,
 and a clip of the model's own parameters with opt_level "O2", where the optimizer steps float32 copies.
@@ -73,7 +73,7 @@ There is no fix:
 - if amplint can't tell which optimizer owns the parameters;
 - if the norm that the clip returns is divided by the scale later;
 - if the parameters are float16;
-- if some path skips `update()`, such as one that skips a step by hand: the next `unscale_` would raise;
+- if some path skips `update()`, for example together with the step: the next `unscale_` would raise;
 - if some path leaves the function between the computation of a norm and the clip that uses this norm.
 
 ## Proof
@@ -104,7 +104,7 @@ from amplint.rules.shared.apex_scales import ApexClip, scaled_clips
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
 from amplint.rules.shared.scaler_order import Misuse, misuses, running, stepping, when
-from amplint.rules.shared.unscale_fix import FIRST, ClipFix
+from amplint.rules.shared.unscale_fix import ALSO, ClipFix
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -241,6 +241,6 @@ def _message(module: Module, clip: Misuse, withheld: str | None) -> str:
     what = to_do.first(module, "the clip")
     if to_do.waits:
         what = f"call `{to_do.unscale}` before the clip, and do both only if the optimizer steps"
-    if withheld in FIRST:
-        what = f"{FIRST[withheld]}, and {what}"
+    if withheld in ALSO:
+        what = f"{what}{';' if to_do.waits else ', and'} {ALSO[withheld]}"
     return f"gradients are clipped while still multiplied by the loss scale{since}; {what}"

@@ -141,6 +141,7 @@ _DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rpr
 _FOLLOW = 4  # calls
 # Those of them that don't add the weight decay to the gradients.
 _DECOUPLED = re.compile(r"(?i)\.(\w*adamw\w*|adafactor)$")
+_SOME_PATHS = "the gradients are scaled on some paths only; step through the scaler on those paths"
 _NO_SKIPS = "steps with inf or NaN gradients aren't skipped"
 _SCALED, _UNCHECKED, _AGAIN, _FIRST = (
     "steps on gradients still multiplied by the loss scale",
@@ -201,9 +202,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             withheld="the scaler and the optimizer belong to different objects",
             confidence=misuse.confidence,
         )
+    begins = when(module, each) or ("on some paths, " if withheld == _SOME_PATHS else "")
     return rule.finding(
         module.span(reached.event.call),
-        f"{when(module, each)}`{optimizer}` {what}; {_to_do(module, each, misuse, f'{name}.step({optimizer})', name)}",
+        f"{begins}`{optimizer}` {what}; {_to_do(module, each, misuse, f'{name}.step({optimizer})', name)}",
         fix=offered,
         withheld=withheld,
         confidence=chosen.confidence if chosen is not None else misuse.confidence,
@@ -505,7 +507,7 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
     ):
         return None, "the optimizer steps without the scaler more than once; step once, through the scaler"
     if not misuse.always:
-        return None, "the gradients are scaled on some paths only; step through the scaler on those paths"
+        return None, _SOME_PATHS
     value = _scaler_value(module, flow, scaler)
     if not says_the_same(module, value, value, call):
         return None, f"`{module.text(value)}` may be another object on this line; replace the step by hand"

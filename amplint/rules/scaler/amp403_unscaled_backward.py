@@ -11,7 +11,8 @@ Finds:
 
 amplint reports nothing if the loss may be scaled in code that amplint can't see:
 
-- the loss is a parameter of the function;
+- the loss is a parameter of the function (in a public method of the object that keeps the scaler, amplint reports it as
+  *likely*);
 - the scaler is passed to another call;
 - the result of `scale()` is used in another way than for a backward pass;
 - the function reads the scale.
@@ -156,7 +157,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         else (None, f"the backward pass and `{use.kind}()` are in different functions; scale the loss by hand")
     )
     scaler, loss = module.text(receiver(use)), module.text(subject)
-    unscaled = f"`{loss}` may not be scaled" if given else "the loss is not scaled"
+    unscaled = f"amplint sees nothing that scales `{loss}`" if given else "the loss is not scaled"
     return rule.finding(
         module.span(backward.event.call),
         f"{when(module, each)}{unscaled}, but `{scaler}.{use.kind}` on {module.line(use.call)} divides its gradients "

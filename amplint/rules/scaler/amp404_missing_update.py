@@ -9,31 +9,28 @@ Also finds:
 
 - a function that steps with a scaler that is created outside of the function, if nothing in this file updates that
   scaler after the step. If the scaler is an argument, or an attribute that another class creates, the finding is only
-  *likely*. amplint then reports it only if neither the files that import this file nor the files they import call
-  `update()`;
+  *likely*. amplint then reports it only if `update()` is called in no file that imports this one, and in no file that
+  such a file imports;
 - `scaler.update` without parentheses, which calls nothing;
 - a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite;
-- such a method that returns before `update()` depending on what it computes after `unscale_()`, such as a norm. The
-  finding is only *likely*;
+- a method of this kind that returns before `update()` under a condition on a value that it computes after `unscale_()`,
+  for example a norm. The finding is only *likely*;
 - a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
   Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
 
 For a finding in a loop, the message names the condition under which `update()` is skipped. That condition decides how
 certain the finding is:
 
-- *certain*: always, with the default values of the program's options, or when something changes during training, such
-  as a gradient norm;
+- *certain*: always, or with the default values of the program's options, or under a condition that changes during
+  training, such as one on a gradient norm;
 - *likely*: only with options of the program whose defaults amplint can't see;
 - *suspicion*: only with an option that is not at its default.
-
-There is one exception: if two optimizers share the scaler, and an option that is not at its default makes one of them
-step less often, the finding is a warning instead of a suspicion.
 
 amplint reports nothing:
 
 - if another function of the file calls `update()`;
-- if another file calls `update()` in a subclass of the class that steps. A method that overrides the one with the step
-  doesn't count;
+- if another file calls `update()` in a subclass of the class that steps, outside of a method that overrides the one
+  with the step;
 - if the scaler is passed to code that amplint can't see, and another file of the program calls `update()`. If no other
   file does, the finding is only *likely*;
 - if the flag that decides about `update()` may also decide whether the scaler is enabled.
@@ -79,8 +76,9 @@ Unsafe:
 - if the function may be one of several that step in one iteration.
 
 There is no fix if `update()` exists and some path skips it. A check of gradients that skips both calls is not needed:
-`scaler.step()` itself skips such a step, and `update()` then lowers the scale. To keep the check, call `unscale_()`
-before it, and `update()` in it: without `unscale_()`, `update()` raises "No inf checks were recorded prior to update."
+`scaler.step()` itself skips a step that overflows, and `update()` then lowers the scale. To keep the check, call
+`unscale_()` before it, and `update()` in it: without `unscale_()`, `update()` raises "No inf checks were recorded prior
+to update."
 
 ## Proof
 The test programs run several iterations. Before the fix the second one raises; after the fix none does, and the SGD
@@ -250,7 +248,7 @@ def _never_lowered(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(check.test),
                 f"when gradients overflow, this check skips `{name}.update()`: the scale never falls, and the next "
-                f"steps may overflow too; remove the check, as `{name}.step` skips such steps",
+                f"steps may overflow too; remove the check, as `{name}.step` itself skips a step that overflows",
                 withheld="amplint can't tell what else the check is for; remove the check by hand",
                 severity=Severity.WARNING,
                 confidence=Confidence.LIKELY,

@@ -15,8 +15,8 @@ The message names the condition under which the code misbehaves. That condition 
 - *suspicion*: only with an option that is not at its default, or only under two conditions that change during
   training.
 
-If only the reported call is under a condition that changes during training, such as `step % 10 == 0`, that condition
-doesn't count: sooner or later it is true.
+Exception: if only the reported call is under a condition that changes during training (`step % 10 == 0`), the finding
+stays *certain*: sooner or later the condition is true.
 
 A finding about micro steps is only *likely* if accumulation is off by default.
 

@@ -14,19 +14,19 @@ The message names the condition under which the code misbehaves. That condition 
 - *suspicion*: only with an option that is not at its default, or only under two conditions that change during
   training.
 
-If only the reported call is under a condition that changes during training, such as `step % 10 == 0`, that condition
-doesn't count: sooner or later it is true.
+Exception: if only the reported call is under a condition that changes during training (`step % 10 == 0`), the finding
+stays *certain*: sooner or later the condition is true.
 
-amplint reports nothing if the two calls are under different conditions, and nothing for different optimizers. AMP404
-reports an `update()` that is missing before the next iteration.
+amplint reports nothing if the two calls can't both run in one iteration (different branches of an `if`), or are for
+different optimizers. AMP404 reports an `update()` that is missing before the next iteration.
 
 ## Why is this bad?
 Without `update()` in between, `unscale_` raises "unscale_() is being called after step().", and a second step raises
 "step() has already been called since the last update()." A disabled scaler doesn't raise, so the error stays hidden
 until AMP is on.
 
-With `update()` in between, `unscale_` raises nothing. The scaler then believes that the gradients of the next backward
-pass are unscaled too, and steps with them as they are: at the initial scale, that update is 65,536 times too large.
+With `update()` in between, `unscale_` raises nothing. The scaler then takes the gradients of the next backward pass for
+unscaled, and steps with them as they are: at the initial scale, that update is 65,536 times too large.
 
 ## Example
 ```python
@@ -45,8 +45,8 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe, as another order may have been intended: the fix removes the second call. A late `unscale_` is not needed, as
-the step has already unscaled the gradients.
+Unsafe, as another order may have been intended: the fix removes the second call. After the step `unscale_` is not
+needed, as the step has already unscaled the gradients.
 
 There is no fix:
 
@@ -56,8 +56,8 @@ There is no fix:
 - if only some paths run the first step.
 
 ## Proof
-The test programs raise before the fix. The SGD updates after the fix agree with a float32 reference step within
-float16's noise.
+The test programs have no `update()` between the two calls, and raise before the fix. The SGD updates after the fix
+agree with a float32 reference step within float16's noise.
 
 ## References
 - [GradScaler.step](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.step)

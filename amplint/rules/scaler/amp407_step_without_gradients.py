@@ -7,9 +7,9 @@ Finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that has no gra
 - the backward pass starts from a new tensor, such as `torch.tensor(values, requires_grad=True)` or
   `loss.detach().requires_grad_()`: a new tensor depends on no parameter, whatever it was computed from. This is also
   found if only one branch replaces the loss by a new tensor, and the gradients of the previous iteration are cleared.
-  If a function that is called returns the new tensor, the finding is only *likely*;
-- a step after the loop, for the micro steps that are left, should run under `if seen % n:`, but it always runs, or runs
-  only if no micro step is left. A condition that amplint can't follow is assumed to be right.
+  If another function returns the new tensor, the finding is only *likely*;
+- the step comes after the loop, for micro steps that are left over, but also runs if none is left: it is not under `if
+  seen % n:`, or is under the opposite condition. amplint assumes that a condition which it can't follow is right.
 
 What to do: clear the gradients after the step, start the backward pass from the loss that the model computed, and step
 after the loop only if micro steps are left.
@@ -25,22 +25,22 @@ The message names the condition under which the code misbehaves. That condition 
 - *suspicion*: only with an option that is not at its default, or only under two conditions that change during
   training.
 
-If only the reported call is under a condition that changes during training, such as `step % 10 == 0`, that condition
-doesn't count: sooner or later it is true.
+Exception: if only the reported call is under a condition that changes during training (`step % 10 == 0`), the finding
+stays *certain*: sooner or later the condition is true.
 
 amplint reports nothing:
 
 - if another backward pass may run between `zero_grad()` and the step;
-- if `zero_grad()` comes after `unscale_()`, under another condition than the step: that skips the update on purpose;
-- if `zero_grad()` clears another optimizer's or model's gradients;
-- if `zero_grad()` and the step are under different conditions.
+- if `zero_grad()` comes after `unscale_()`, under a condition that `unscale_()` is not under: that skips the update on
+  purpose;
+- if `zero_grad()` clears another optimizer's or model's gradients.
 
 ## Why is this bad?
-What happens depends on how the gradients are cleared:
+What happens depends on how and when the gradients are cleared:
 
-- `zero_grad()` sets gradients to None. The scaler finds nothing to check, and its step raises "No inf checks were
-  recorded for this optimizer.";
-- after `unscale_()`, the check is already done: nothing raises, and the step changes nothing;
+- before `unscale_()` or the step, `zero_grad()` sets gradients to None. The scaler finds nothing to check, and its step
+  raises "No inf checks were recorded for this optimizer.";
+- after `unscale_()`, the scaler has already checked the gradients: nothing raises, and the step changes nothing;
 - `zero_grad(set_to_none=False)` sets gradients to zero: nothing raises, the step uses zeros, and the scaler sees no
   overflow. The model does not learn; with a weight decay its weights shrink.
 
@@ -206,9 +206,9 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
     is_own = ir.function_of(new[0]) is ir.function_of(loss)
     return rule.finding(
         module.span(new[0]),
-        "this new tensor, if used as the loss, depends on no parameter: the scaler's step on "
-        f"{module.line(steps[0].call)} has no gradients and raises; skip such a batch, with its step and `update()`",
-        withheld="amplint can't tell what else to skip for such a batch",
+        "where this new tensor is the loss, no parameter gets a gradient: the scaler's step on "
+        f"{module.line(steps[0].call)} raises; for that batch, skip the backward pass, the step and `update()`",
+        withheld="amplint can't tell what else to skip for that batch",
         confidence=Confidence.CERTAIN if is_own else Confidence.LIKELY,  # training may never take that path
     )
 

@@ -1,4 +1,4 @@
-"""A new GradScaler is created for each step.
+"""A new GradScaler is created for each step or each epoch.
 
 ## What it does
 Finds a `GradScaler(...)` that is created again for each step:
@@ -17,8 +17,7 @@ The finding is a warning instead of an error if the scaler is created again for 
 
 amplint reports nothing:
 
-- if the scaler is created under a condition that may change in the loop (a test of the device doesn't
-  change, so such a scaler is reported);
+- if the scaler is created under a condition that may change in the loop (a test of the device doesn't change);
 - if each scaler has its own training run: the loop also creates, resets or chooses the model or the optimizer;
 - if all autocast regions around the scaled losses are disabled (`enabled=False`).
 

@@ -105,7 +105,7 @@ from amplint.rules.shared.framework_steps import IF_SCALED
 from amplint.rules.shared.scale_reports import reads_scale, uses_scale
 from amplint.rules.shared.scale_twice import divided_twice
 from amplint.rules.shared.scaler_order import Misuse, misuses, when
-from amplint.rules.shared.unscale_fix import FIRST, ClipFix
+from amplint.rules.shared.unscale_fix import ALSO, ClipFix
 from amplint.rules.shared.unscale_safety import LARGE_NORM
 from amplint.rules.shared.watched_gradients import watched_gradients
 
@@ -243,8 +243,8 @@ def _message(module: Module, read: Misuse, withheld: str | None, *, change: bool
             f"read `grad / {to_do.scaler}.get_scale()` instead of calling `unscale_()`, which can run only once per "
             "`update()`"
         )
-    if withheld in FIRST and not to_do.waits:
-        do = f"{FIRST[withheld]}, and {do}"
+    if withheld in ALSO and not to_do.waits:
+        do = f"{do}, and {ALSO[withheld]}"
     return f"gradients are {what} while still multiplied by the loss scale{since}{effect}; {do}"
 
 

@@ -482,10 +482,8 @@ class _Set(NamedTuple):
         scaler, place = module.text(self.attribute.base), module.line(self.attribute)
         if self.attribute.attr == _INITIAL:
             call = f"{scaler}.update({module.on_one_line(self.value)})"
-            return f"to set the scale, call `{call}`, as `{_INITIAL}` on {place} has no effect on a used scaler"
-        return (
-            f"to set the scale, call `{scaler}.update(new_scale)` instead of setting `{self.attribute.attr}` on {place}"
-        )
+            return f"call `{call}` instead, as setting `{_INITIAL}` on {place} has no effect after the first `scale()`"
+        return f"call `{scaler}.update(new_scale)` instead of setting `{self.attribute.attr}` on {place}"
 
 
 def _set_beside(module: Module, update: ir.Value) -> _Set | None:

@@ -7,14 +7,14 @@ Finds a checkpoint without the scaler's state:
   saves it has access to the scaler that steps this optimizer, but doesn't save the scaler's state. The finding is only
   *likely* if the code still loads a scaler's state;
 - the optimizer's state is loaded, and the scaler's state is saved, but never loaded;
-- the scaler's state is loaded, and a later line creates a new scaler in its place. If a function that is named like one
-  that loads returns the scaler, the finding is *likely*.
+- the scaler's state is loaded, and a later line creates a new scaler in its place. If the new scaler comes from a
+  function whose name says that it loads, the finding is *likely*.
 
 Also finds the following, each as a *likely* finding. About the scaler's state:
 
-- the scaler is off by default, and a flag has to be set (the message says which);
-- the optimizer's state is restored only by a function that is named like one that loads, and amplint sees no call of
-  that function;
+- the scaler is disabled by default, and a flag enables it (the message names the flag);
+- the optimizer's state is restored only by a function whose name says that it loads, and amplint sees no call of that
+  function;
 - the state is loaded under another key than the one under which it is saved. This includes the state of timm's
   `NativeScaler`;
 - the state is loaded only under a condition that is never true, such as `scaler is checkpoint.keys()`;
@@ -33,7 +33,7 @@ About objects that hold a scaler:
 
 About code that saves or loads, and that amplint knows only by its name:
 
-- a function or class that amplint can't see is named like one that saves checkpoints, and gets the model and the
+- a function or class that amplint can't see, and whose name says that it saves checkpoints, gets the model and the
   optimizer, but not the scaler. The scaler is a local variable, or an attribute of an object that no other file gets;
 - an object that amplint can't see saves by a method whose name only one class has (`self.manager.save(...)`);
 - the function that loads the checkpoint is called only by users of this package.
@@ -45,25 +45,17 @@ About other libraries:
 - accelerate: `save_state` and `load_state` are used, but don't include the program's own scaler;
 - apex: apex scales the loss, the optimizer's state is saved and loaded by hand, and `amp.state_dict()` is not used.
 
-If no file that is connected with this file through imports loads this optimizer's state, the finding is a note, and a
-suspicion: amplint sees no code that resumes from the checkpoint. Checkpoints of the best or the final
-model are then not reported at all.
+If no file that is connected with this file through imports loads this optimizer's state, the finding is a *suspicion*
+(a note): amplint sees no code that resumes from the checkpoint. Checkpoints of the best or the final model are then not
+reported at all.
 
-For all other findings, amplint has to see everything that happens to the scaler: this file must create the scaler, and
-must not return it, keep it in a container, or pass it to code elsewhere. Uses of the scaler that amplint follows are no
-obstacle:
-
-- objects of the project's own classes that get the scaler in their constructor, or that create it and step the
-  optimizers that they get;
-- classes that inherit torch's scaler and leave its state alone;
-- optimizers in a dict or list;
-- a function that saves, and is passed to the training as a callback;
-- the functions for states in `torch.distributed.checkpoint` and in FSDP.
+All other findings are made only if amplint sees everything that happens to the scaler: this file creates the scaler,
+and doesn't return it, keep it in a container, or pass it to code that amplint can't follow.
 
 amplint reports nothing:
 
 - if the scaler is disabled, or nothing scales or steps with it;
-- if the settings in the code switch an Accelerator's float16 off, and the command line has no such option;
+- if the settings in the code disable an Accelerator's float16, and no command-line option enables it;
 - if code may reach the scaler's state through `vars(self)`, `__dict__` or a computed name;
 - if all autocast regions, or the regions of the scaler's losses, are bfloat16 or disabled;
 - if no connected file has an autocast region, or anything else in half precision;

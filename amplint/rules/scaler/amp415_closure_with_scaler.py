@@ -8,8 +8,8 @@ Finds:
   may also be made by `partial` or by another function;
 - `scaler.step(optimizer)` for `torch.optim.LBFGS`, which needs a closure.
 
-If the scaler is not created in this file, it may be one of a library that takes closures: then a finding about
-`closure=` is only *likely*, and amplint reports nothing else.
+If the scaler is not created in this file, it may be one of a library that takes closures: amplint then reports only
+`closure=`, and only as *likely*.
 
 amplint reports nothing if the scaler is disabled.
 

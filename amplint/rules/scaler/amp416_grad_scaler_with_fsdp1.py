@@ -2,8 +2,8 @@
 
 ## What it does
 Finds `torch.amp.GradScaler(...)`, also under its older names, if the scaler steps the optimizer of a model that is
-wrapped in `FullyShardedDataParallel`. If amplint can't see which parameters the optimizer has, it reports only if one
-function of the file receives both the model and the scaler, calls the model and scales a loss.
+wrapped in `FullyShardedDataParallel`. If amplint can't see which parameters the optimizer has, it reports the scaler
+only if one function of the file gets both the model and the scaler, calls the model and scales a loss.
 
 Without a `sharding_strategy`, the model is sharded (FULL_SHARD). The finding is only *likely* if just some of the
 possible sharding strategies shard the model.
@@ -13,7 +13,8 @@ amplint reports nothing:
 - about `fully_shard` (FSDP2), with which the plain scaler is right;
 - about `ShardingStrategy.NO_SHARD`, and about a `sharding_strategy` whose value amplint can't see;
 - if no autocast region can be float16;
-- if one condition decides both whether the model is sharded and whether the scaler is used.
+- if one flag decides both whether the model is sharded and whether the scaler is created, enabled or stepped: the
+  scaler may be meant for runs without sharding.
 
 ## Why is this bad?
 Each rank holds the gradients of its own shard, and a plain scaler checks only those for inf and NaN. If gradients

@@ -225,7 +225,7 @@ def _fix(
     if not isinstance(loss, ir.Name):
         return (
             None,
-            "the unscaled loss has no name; assign the loss to a variable before `scale()`, by hand",
+            "no variable holds the unscaled loss; assign the loss to a variable before `scale()`, by hand",
         )
     if loss.name != target.name:
         if not says_the_same(module, loss, report.value, reached.event.call):

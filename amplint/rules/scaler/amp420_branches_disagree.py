@@ -24,8 +24,8 @@ Also finds, each as a *likely* finding:
   `self`, or a scaler that is None without AMP;
 - an AMP option that the program's `argparse` parser does not declare;
 - a variable that only one of the branches (with or without autocast) sets, and that is read after them;
-- a branch with autocast that multiplies the loss by another constant, adds another term to the loss, or takes another
-  number of values from the same call than the otherwise equal branch without autocast;
+- two branches, with and without autocast, that differ only in a constant factor or a term of the loss, or in the number
+  of values that they take from the same call;
 - in a function that evaluates: `torch.no_grad()` in only one of two branches, with and without autocast.
 
 There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`. A branch may consist of a call of

@@ -2,8 +2,8 @@
 
 ## What it does
 Finds a tensor that requires a gradient and that no optimizer has: `torch.zeros(1, requires_grad=True)`, an
-`nn.Parameter` outside of a module, `inputs.requires_grad_()`. The code has to use its gradient after
-`scaler.scale(loss).backward()`, in one of these ways:
+`nn.Parameter` outside of a module, `inputs.requires_grad_()`. amplint reports the tensor if its gradient is used after
+`scaler.scale(loss).backward()` in one of these ways:
 
 - a manual update (`tensor -= lr * tensor.grad`);
 - a step along the gradient (`inputs + epsilon * inputs.grad`);

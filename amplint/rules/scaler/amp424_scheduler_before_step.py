@@ -2,10 +2,10 @@
 
 ## What it does
 Finds `scheduler.step()` before `scaler.step(optimizer)` in the same innermost loop, or in the same function if there is
-no loop. The scheduler has to be of a class in `torch.optim.lr_scheduler`, or an SWALR, and created for that optimizer.
+no loop. amplint reports only schedulers of `torch.optim.lr_scheduler`, and SWALR, that are created for that optimizer.
 
-The finding is only *likely* if amplint knows the scheduler and the optimizer only by name: they are parameters with the
-names that they have elsewhere in the file.
+The finding is only *likely* if amplint knows the scheduler and the optimizer only by name: they are parameters, and
+have the same names as elsewhere in the file.
 
 amplint reports nothing:
 
@@ -18,7 +18,7 @@ amplint reports nothing:
 ## Why is this bad?
 The first value of the schedule is never used: each optimizer step uses the learning rate meant for the following step.
 torch warns once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`". The same warning comes if the
-scaler skips the first step, so that it is easily taken for harmless.
+scaler skips the first step, so it is easily taken for harmless.
 
 ## Example
 ```python

@@ -6,14 +6,14 @@ scaler never scales a loss:
 
 - the code only compares the variable with None, prints it, or saves and loads its state;
 - the code only passes the variable to a function that never reads that parameter, and trains without autocast;
-- its function runs backward by `accelerator.backward(loss)`, which scales by accelerate's own scaler alone.
+- the function with the variable calls `accelerator.backward(loss)`, which scales only with accelerate's own scaler.
 
 If a function of this project takes a scaler (`def train_one_epoch(..., scaler=None)`), and its call passes none, the
 message names that call.
 
 A finding about a variable outside of functions is only *likely*: another file may import it. If the scaler depends on
-no option (it has no `enabled=`, and no condition decides on it), and no function takes a scaler, the finding is a note,
-and a suspicion: the line may be left over from code with AMP, and has no effect.
+no option (it has no `enabled=`, and no condition decides on it), and no function takes a scaler, the finding is a
+*suspicion* (a note): the line may be left over from code with AMP, and has no effect.
 
 amplint reports nothing:
 

@@ -2,19 +2,19 @@
 
 ## What it does
 Finds a `zero_grad()` that runs in each iteration of a loop with a backward pass, while the optimizer steps only in
-every k-th iteration: `if (i + 1) % accumulation_steps == 0:`. The backward pass and `zero_grad()` have to be in one
-function; the step may be in a function that this one calls, such as `step_optimizer(optimizer)`. If `k` is a setting,
-the message says "when `k > 1`".
+every k-th iteration: `if (i + 1) % accumulation_steps == 0:`. amplint reports only a backward pass and a `zero_grad()`
+in the same function; the step may be in a function that it calls, such as `step_optimizer(optimizer)`. If `k` is a
+setting, the message says "when `k > 1`".
 
 Also finds a `zero_grad()` before the backward pass in `with accelerator.accumulate(model):`, if the optimizer is
-prepared. Such an optimizer clears and steps on the last micro step alone: it then has only the gradients of that one.
+prepared. A prepared optimizer clears and steps only on the last micro step, and so has only the gradients of that one.
 
 amplint reports nothing:
 
 - if the `if` around the step has a backward pass of its own;
 - if `k` is always 1;
 - if `zero_grad()` runs under a condition of its own;
-- if another optimizer steps more often in the loop: then one is meant to train less often;
+- if another optimizer steps more often in the loop: this one is then meant to train less often;
 - if `zero_grad()` is between the backward pass and the step (AMP407).
 
 ## Why is this bad?

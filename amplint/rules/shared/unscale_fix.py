@@ -45,9 +45,9 @@ _ON_TOP = "unscaled gradients of an earlier iteration may be among these gradien
 _NO_STEP = "no `step()` of the scaler follows in this function, so amplint can't tell which optimizer to unscale"
 _HALF = "these parameters are float16, and `unscale_()` raises on float16 parameters"
 _NORM_DIVIDED = "the norm is divided by the scale later"
-_NO_UPDATE = "some path skips `update()`, and after that path `unscale_()` would raise"
+_NO_UPDATE = "some path skips `update()`, and `unscale_()` raises in the iteration after that"
 # What else has to be done where one of these is why there is no fix: `unscale_` alone would be wrong.
-FIRST = {
+ALSO = {
     _ON_TOP: "call `zero_grad()` after each step",
     _HALF: "keep the parameters in float32",
     _NORM_DIVIDED: "don't divide the norm by the scale",
