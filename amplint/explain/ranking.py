@@ -34,8 +34,8 @@ _KINDS = {"word": 0.5, "concept": 1.0, "pair": 1.0}
 _LEAST, _AHEAD, _TWO_AHEAD = -0.5, 0.5, 0.3
 # What a question needs that says nothing of half precision: a brief one, since amplint is asked, and a longer one.
 _LEAST_BRIEF, _LEAST_WITHOUT_AMP = -0.1, 0.2
-# How much less the other questions count for one that does.
-_ABOUT_AMP = 0.4
+# How much less the other questions count for one that does, and for a brief one.
+_ABOUT_AMP, _PERHAPS_ABOUT_AMP = 0.4, 0.3
 # The score of what is worth a look, how far it may be behind the first, and how many are.
 _NEAR, _BEHIND, _AT_MOST = -0.8, 1.0, 3
 
@@ -104,10 +104,10 @@ def decided(text: str, ranking: Sequence[tuple[float, str]], like: Mapping[str, 
     Symptoms that are `like` each other have the same causes, so that one is as good as the other.
     """
     amp = not is_without_amp(concepts_of(text))
-    least = _LEAST if amp else _LEAST_BRIEF if _is_brief(text) else _LEAST_WITHOUT_AMP
-    scores = sorted(
-        ((score - _ABOUT_AMP if amp and name == NOTHING else score, name) for score, name in ranking), reverse=True
-    )
+    least, less = _LEAST_WITHOUT_AMP, 0.0
+    if amp or _is_brief(text):
+        least, less = (_LEAST, _ABOUT_AMP) if amp else (_LEAST_BRIEF, _PERHAPS_ABOUT_AMP)
+    scores = sorted(((score - less if name == NOTHING else score, name) for score, name in ranking), reverse=True)
     first, name = scores[0]
     others = [each for each in scores[1:] if each[1] not in like.get(name, ())]
     (second, other), third = others[0], others[1][0]

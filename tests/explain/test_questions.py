@@ -15,20 +15,23 @@ from tests.explaining.labelled import labelled
 
 # Texts that teach what they ask, and are answered otherwise all the same: of thousand one or two.
 _MISSED = 0.03
+# And those that it was taught to leave alone.
+_ANSWERED = 0.005
 
 
 def test_what_is_asked() -> None:
-    """What it was taught it knows, if not each single text of it, and nothing of what it does not know."""
+    """What it was taught it knows, if not each single text of it, and leaves what it does not know."""
     texts = some(labelled(), len(labelled()) // 4)
     missed = [each for each in texts if each.kind not in (ids(each.text, asked=True) or [NOTHING])]
     assert len(missed) <= _MISSED * len(texts), missed
-    assert not [each for each in missed if each.kind == NOTHING]
+    answered = [each for each in missed if each.kind == NOTHING]
+    assert len(answered) <= _ANSWERED * len(texts), answered
 
 
 def test_the_kinds_are_known() -> None:
     kinds = {each.kind for each in labelled()}
     assert kinds - {NOTHING} < {each.id for each in known()}
-    assert len(labelled()) > 1800
+    assert len(labelled()) > 3000
     assert {each.id for each in known() if each.questions} < kinds
 
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from amplint.explain.messages import known
 from amplint.explain.ranking import SCALE, features_of, values
 from tests.explaining.labelled import labelled
 
@@ -23,11 +24,15 @@ Matrix = NDArray[np.float64]
 RIDGE, CONSTANT, _LEAST = 0.3, 0.2, 0.07
 # Texts that have a feature at least.
 _TEXTS = 2
+# How often a question of the tables counts: they are written for their kinds, and have to be answered.
+_OFTEN = 3
 
 
 def examples() -> list[Example]:
-    """The kinds and features of all labelled texts."""
-    return [(each.kind, features_of(each.text)) for each in labelled()]
+    """The kinds and features of all labelled texts, those of the tables' own questions several times."""
+    own = {text for each in known() for text in each.questions}
+    texts = (each for each in labelled() for _ in range(_OFTEN if each.text in own else 1))
+    return [(each.kind, features_of(each.text)) for each in texts]
 
 
 def rarity_of(texts: Collection[Example]) -> dict[str, float]:

@@ -200,3 +200,9 @@ def test_a_function_that_gets_the_model_and_its_optimizer(cast: str, at: str, is
     text = BESIDE.replace(at, cast).replace("FIRST", "pass").replace("LAST", "pass")
     said = [each.confidence.name for each in check(text, "train.py") if each.code == "AMP217"]
     assert said == (["LIKELY"] if is_found else [])
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("cast", 1), ("fn=cast", 1), ("*casts", 0), ("**casts", 0)])
+def test_however_the_function_that_casts_is_given(given: str, wanted: int) -> None:
+    cast = "cast(layer):\n    if isinstance(layer, nn.Linear):\n        layer.weight.data = layer.weight.data.half()"
+    assert len(found(FUNCTION=cast, FIRST=f"net.apply({given})")) == wanted

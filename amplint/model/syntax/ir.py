@@ -367,6 +367,11 @@ def called_on(value: Value | None, *methods: str) -> Value | None:
     return func.base if isinstance(func, Attribute) and func.attr in methods else None
 
 
+def only_argument(call: Call) -> Value | None:
+    """What a call with one argument is given, by position or by keyword; None if it is unpacked."""
+    return call.args[0].value if len(call.args) == 1 and not call.args[0].star else None
+
+
 def before_calls(value: Value | None, *methods: str) -> Value | None:
     """A value before methods of some names are called on it: `net` of `net.to(device).eval()` for `to` and `eval`."""
     while (base := called_on(value, *methods)) is not None:

@@ -56,7 +56,8 @@ def _applied(module: Module) -> Iterator[tuple[ir.Call, ir.Value, str]]:
     """The calls that apply such a function to each module of a model, with the model and the dtype."""
     for call in module.whole.calling("apply").calls:
         base = ir.called_on(call, "apply")
-        function = local_callable(module, call.positional[0]) if base is not None and len(call.args) == 1 else None
+        given = ir.only_argument(call)
+        function = local_callable(module, given) if base is not None and given is not None else None
         dtype = cast_by(module, function) if function is not None else None
         if base is not None and dtype is not None:
             yield call, base, dtype

@@ -753,7 +753,7 @@ def _calls_cast(module: Module, statement: ir.Statement, call: ir.Call) -> bool:
 
 def _applies_cast(module: Module, call: ir.Call) -> bool:
     """Whether a call applies a function out of sight that by its name casts: `net.apply(to_fp32)`."""
-    given = call.positional[0] if ir.called_on(call, "apply") is not None and len(call.args) == 1 else None
+    given = ir.only_argument(call) if ir.called_on(call, "apply") is not None else None
     if not isinstance(given, (ir.Name, ir.Attribute)) or local_callable(module, given) is not None:
         return False
     return bool(_CASTS.search(ir.last_name(given)))
