@@ -911,3 +911,41 @@ def test_204_reads_settings_that_a_class_has(
     path = tmp_path / "train.py"
     told = check(path.read_text(), str(path), settings=Settings(frozenset({"AMP204"}), isolated=True))
     assert [each.code for each in told] == (["AMP204"] if ":" in device else [])
+
+
+ON_OTHERS = """\
+import torch
+
+device = DEVICE
+model = torch.nn.Linear(4, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = torch.nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "codes"),
+    [
+        ('"cuda"', ["AMP203"]),
+        ('"cuda" if torch.cuda.is_available() else "mps"', ["AMP203"]),
+        ('f"cuda:{rank}"', ["AMP203"]),
+        ('torch.device("cuda" if torch.cuda.is_available() else "cpu")', ["AMP207"]),
+        ("args.device", ["AMP207"]),
+        ('"cpu"', ["AMP207"]),
+    ],
+)
+def test_a_region_for_the_cpu_does_nothing_for_accelerators(device: str, codes: list[str]) -> None:
+    assert [each.code for each in check(ON_OTHERS.replace("DEVICE", device))] == codes
+
+
+@pytest.mark.parametrize(("of", "wanted"), [("x.device", 1), ("self.device", 0), ("config.device", 0)])
+def test_the_device_of_a_tensor_in_forward_chooses_none(of: str, wanted: int) -> None:
+    net = f"class Net(torch.nn.Module):\n    def forward(self, x):\n        return x + torch.arange(4, device={of})\n"
+    step = "with torch.autocast('cpu', dtype=torch.bfloat16):\n    loss = model(x)\nloss.backward()\n"
+    text = f"{HEAD}torch.set_default_device('mps')\n{net}\n\nmodel = Net()\n{step}"
+    assert [each.code for each in check(text)].count("AMP203") == wanted

@@ -12,6 +12,7 @@ from amplint.model.inference.devices import devices, region_devices
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.project.importers import is_imported
+from amplint.model.regions.other_devices import on_other
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
@@ -37,7 +38,11 @@ _FOLLOW = 6
 
 
 def does_nothing(module: Module, region: Region) -> bool:
-    """Whether a region is for accelerators alone, where the file names the CPU, and trains there."""
+    """Whether a region is for accelerators alone, where the file names the CPU and trains there, or is for one device
+    around code that is on others.
+    """
+    if on_other(module, region) is not None:
+        return True
     return is_for_accelerators(module, region) and named_cpu(module) is not None and trains_on_cpu(module) is not None
 
 

@@ -54,6 +54,8 @@ def _evidence(module: Module) -> Evidence:
             places.setdefault(func.attr, []).append(call)
             continue
         for value in _device_arguments(module, call):
+            if _is_of_a_tensor(value):
+                continue  # that is where it is already
             found = devices(module, value)
             for each in found:
                 if each.type:
@@ -61,6 +63,15 @@ def _evidence(module: Module) -> Evidence:
             if len({each.type for each in found}) > 1 or any(each.type is None for each in found):
                 chosen.append(value)
     return Evidence(places, tuple(chosen))
+
+
+def _is_of_a_tensor(device: ir.Value) -> bool:
+    """Whether a device is that of a tensor that a model's `forward` is given: `torch.arange(n, device=x.device)`."""
+    if not isinstance(device, ir.Attribute) or device.attr != "device" or not isinstance(device.base, ir.Name):
+        return False
+    function = ir.function_of(device)
+    given = [each.name for each in function.params[1:]] if function is not None and function.name == "forward" else []
+    return device.base.name in given
 
 
 def _is_module(module: Module, func: ir.Attribute) -> bool:

@@ -15,10 +15,12 @@ Otherwise the finding is a warning.
 
 amplint reports nothing:
 
-- if the device is chosen when the program runs;
+- if the device is chosen when the program runs. Exception: a region for the CPU, if all devices that can be chosen are
+  accelerators;
 - if the region or the scaler is under an `if`, or another function moves tensors to the device of the region or scaler
   under an `if`;
-- if the file moves tensors to several accelerators, or to no device at all;
+- about a region for an accelerator, if the file moves tensors to several accelerators;
+- if the file moves tensors to no device at all;
 - about disabled regions, and about a region for the CPU if the file also creates tensors on the CPU.
 
 ## Why is this bad?
@@ -65,26 +67,24 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import choose
-from amplint.model.calls.call_sites import callers
 from amplint.model.inference.devices import device_of, devices, region_devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.value_sets import decided
-from amplint.model.names.version_guards import conditions_of, tests_of
+from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
+from amplint.model.regions.other_devices import leads_to, on_other
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_SCALER, SCALER
-from amplint.model.usage.device_evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
+from amplint.model.usage.device_evidence import ACCELERATORS, asks_for_device, device_is_asked, evidence
 from amplint.model.usage.requires_cuda import needs_cuda
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import scaled_by
 
 if TYPE_CHECKING:
     from amplint.model import Module
-
-_MANY = 16  # functions from which a region is looked for
 
 rule = Rule(
     __name__,
@@ -106,96 +106,39 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
-    known = _of_one_device(module, every)
-    if not known:
-        return  # the evidence takes longer
-    shown = evidence(module)
-    types = shown.types - {"cpu"}
-    if not types:
-        yield from _on_cpu(module, [region for region, _ in known])
-    if len(types) != 1 or shown.chosen or not types <= ACCELERATORS:
-        return
-    (other,) = types
-    for region, device in known:
-        place = _place_on(module, shown, other, region) if device != other else None
-        if place is None or (device == "cpu" and (_may_be_on_cpu(module, shown) or _conditions(place))):
+    for region in every:
+        found = on_other(module, region)
+        if found is None:
+            if does_nothing(module, region):
+                yield _on_cpu(module, region)
             continue
-        fix, withheld = _fix(module, region.device_type, f'"{other}"', "the region then runs in half precision")
+        others = " or ".join(found.others)
+        only = f'"{others}"' if len(found.others) == 1 else None
+        fix, withheld = _fix(module, region.device_type, only, "the region then runs in half precision")
         yield rule.finding(
             module.span(region.call),
-            f"this region is for {device}, but {module.line(place)} uses {other}: nothing on {other} runs in half "
-            f"precision; use autocast for {other}",
+            f"this region is for {found.device}, but {module.line(found.place)} uses {others}: nothing on {others} runs "
+            f"in half precision; use autocast for {others}",
             fix=fix,
-            withheld=withheld,
+            withheld=withheld
+            if only is not None
+            else "amplint can't tell how this call can get the device that is used",
         )
 
 
-def _of_one_device(module: Module, every: list[Region]) -> list[tuple[Region, str]]:
-    """The regions that are for the CPU alone or for one accelerator, each with that."""
-    found = [(each, device_of(module, each)) for each in every if not each.opaque]
-    return [(region, device) for region, device in found if device is not None and device in {"cpu", *ACCELERATORS}]
-
-
-def _place_on(module: Module, shown: Evidence, device: str, region: Region) -> ir.Value | None:
-    """The first place where something is put on a device that can be what runs in a region."""
-    return next((each for each in shown.places.get(device, ()) if _leads_to(module, each, region.call)), None)
-
-
-def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
-    """Regions for accelerators where everything that is trained stays on the CPU."""
-    for region in found:
-        if does_nothing(module, region):
-            made, named = trains_on_cpu(module), named_cpu(module)
-            assert made is not None
-            assert named is not None
-            device = device_of(module, region)
-            yield rule.finding(
-                module.span(region.call),
-                f"this region is for {device}, but the model on {module.line(made)} stays on the CPU and runs in "
-                f'float32; move the model and its data to {device}, or use `autocast("cpu")`',
-                withheld=f"amplint can't tell which device is intended: {module.line(named)} names the CPU, "
-                f"and this line names {device}",
-            )
-
-
-def _conditions(node: ir.Node) -> set[tuple[ir.Value, bool]]:
-    """The tests that decide on a node with their outcome, but for `if __name__ == "__main__"`."""
-    return {
-        (test, holds)
-        for test, holds in conditions_of(node)
-        if not any(ir.last_name(part) == "__name__" for part in ir.walk_values(test))
-    }
-
-
-def _leads_to(module: Module, place: ir.Value, region: ir.Call) -> bool:
-    """Whether what is put on a device at `place` can be what runs in a region: by its function, class or callers."""
-    home = ir.function_of(place)
-    around: list[ir.Function | None] = [ir.function_of(region)]
-    above, here = _conditions(place), _conditions(region)
-    if not here <= above:
-        return False  # the region may be for where the code is on another device
-    if above:  # elsewhere the region may be for when the test fails
-        return home is around[0] and place.id < region.id
-    if home is None:
-        return True
-    for each in around:  # grows
-        if each is home or (each is not None and _share_an_object(home, each)):
-            return True
-        calling = [ir.function_of(call) for call in callers(module, each)] if len(around) < _MANY else []
-        outer = each.outer if each is not None else None
-        around += [one for one in dict.fromkeys([*calling, outer]) if one not in around]
-    return False
-
-
-def _share_an_object(one: ir.Function, other: ir.Function) -> bool:
-    """Whether two functions are methods of one class, and not two tests, which have an object each."""
-    are_tests = one.name.startswith("test") and other.name.startswith("test")
-    return one.cls is not None and one.cls is other.cls and not are_tests
-
-
-def _may_be_on_cpu(module: Module, shown: Evidence) -> bool:
-    """Whether something is on the CPU as well."""
-    return ".cpu(" in module.source.text or "cpu" in shown.types
+def _on_cpu(module: Module, region: Region) -> Finding:
+    """The finding of a region for accelerators where everything that is trained stays on the CPU."""
+    made, named = trains_on_cpu(module), named_cpu(module)
+    assert made is not None
+    assert named is not None
+    device = device_of(module, region)
+    return rule.finding(
+        module.span(region.call),
+        f"this region is for {device}, but the model on {module.line(made)} stays on the CPU and runs in "
+        f'float32; move the model and its data to {device}, or use `autocast("cpu")`',
+        withheld=f"amplint can't tell which device is intended: {module.line(named)} names the CPU, "
+        f"and this line names {device}",
+    )
 
 
 def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
@@ -220,7 +163,8 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     """The finding for a scaler for cuda, and the regions of what it scales."""
     found = {str(each.type) for region in of for each in region_devices(module, region)}
     only = len(found) == 1 and found <= ACCELERATORS - {"cuda"}
-    if only and any(_place_on(module, evidence(module), "cuda", region) is not None for region in of):
+    on_cuda = evidence(module).places.get("cuda", ()) if only else ()
+    if any(leads_to(module, place, region.call) for place in on_cuda for region in of):
         return None
     others = found if only else _float16_elsewhere(module, of)
     if not others:
