@@ -117,8 +117,8 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         fix, withheld = _fix(module, region.device_type, only, "the region then runs in half precision")
         yield rule.finding(
             module.span(region.call),
-            f"this region is for {found.device}, but {module.line(found.place)} uses {others}: nothing on {others} runs "
-            f"in half precision; use autocast for {others}",
+            f"this region is for {found.device}, but {module.line(found.place)} uses {others}: nothing on {others} "
+            f"runs in half precision; use autocast for {others}",
             fix=fix,
             withheld=withheld
             if only is not None
