@@ -896,3 +896,36 @@ def main(config, model, loader):
         torch.save({"model": model.state_dict(), "optimizer": optimizers[0].state_dict()}, "ckpt.pt")
 """
     assert [each.code for each in amplint.check(text, "train.py")] == ["AMP413"]
+
+
+KEPT_BY_KEYWORD = """\
+import torch
+
+
+def keep(epoch, path, **states):
+    torch.save({"epoch": epoch, **states}, path)
+
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+scaler = torch.amp.GradScaler("cuda")
+checkpoint = torch.load("last.pt")
+model.load_state_dict(checkpoint["model"])
+optimizer.load_state_dict(checkpoint["optimizer"])
+for epoch in range(10):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    torch.save(dict(model=model.state_dict(), optimizer=optimizer.state_dict()), "last.pt")
+SAVED
+"""
+
+
+def test_of_several_checkpoints_the_one_of_the_loop_is_marked() -> None:
+    last = 'torch.save(dict(model=model.state_dict(), optimizer=optimizer.state_dict()), "final.pt")'
+    (found,) = [each for each in check(KEPT_BY_KEYWORD.replace("SAVED", last)) if each.code == "AMP413"]
+    assert (found.location.row, "(the same on line 23)" in found.message) == (22, True)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint import check
+from amplint import check, make_settings
+from amplint.base.findings import Confidence
 
 PARSER = """\
 import argparse
@@ -257,6 +258,19 @@ def evaluate(model, loader, args):
 )
 def test_evaluation_that_is_always_in_half_precision(region: str, count: int) -> None:
     assert len(found(EVALUATION.replace("REGION", region))) == count
+
+
+def test_an_evaluation_beside_one_that_takes_the_option_is_suspected() -> None:
+    text = EVALUATION.replace("REGION", "with torch.cuda.amp.autocast():")
+    also = (
+        text[text.index("@torch") :]
+        .replace("evaluate", "test")
+        .replace("autocast()", "autocast(enabled=not args.no_amp)")
+    )
+    (one,) = [
+        each for each in check(f"{text}\n\n{also}", settings=make_settings(suspicions=True)) if each.code == "AMP218"
+    ]
+    assert (one.confidence, one.message[:39]) == (Confidence.SUSPICION, "this region always runs under autocast:")
 
 
 def test_training_that_is_always_in_half_precision() -> None:

@@ -355,15 +355,15 @@ def _on_in_evaluation(module: Module) -> Iterator[_Ignored]:
         done.add(function)
         condition = trains[0].enabled
         assert condition is not None
-        message = (
-            f"evaluation always runs under autocast: `enabled={module.on_one_line(condition)}` on "
-            f"{module.line(condition)} disables only the region of training; pass the same condition to this region"
-        )
+        switch = f"`enabled={module.on_one_line(condition)}` on {module.line(condition)} disables"
+        message = f"evaluation always runs under autocast: {switch} only the region of training"
+        if len(trains) < len(switched):  # other evaluations depend on it: this may be a check of its own
+            message = f"this region always runs under autocast: {switch} only other regions"
         yield _Ignored(
             each.call,
-            message,
+            f"{message}; pass the same condition to this region",
             withheld="amplint can't tell whether this function can use the condition",
-            confidence=Confidence.LIKELY,
+            confidence=Confidence.LIKELY if len(trains) == len(switched) else Confidence.SUSPICION,
         )
 
 

@@ -810,11 +810,11 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
         return
     entries.sort(key=lambda each: _rank(module, each[0].call))
     first = ir.function_of(entries[0][0].call)
-    whole = _dict_of(module, entries[0][0].call)
+    whole = _together(module, entries[0][0].call)
     last = [
         state
         for state, _ in entries
-        if ir.function_of(state.call) is first and (whole is None or _dict_of(module, state.call) is whole)
+        if ir.function_of(state.call) is first and (whole is None or _together(module, state.call) is whole)
     ][-1]
     place = next(place for state, place in entries if state is last)
     offered, withheld = _fix(module, usage, entries, resumed, loaded)
@@ -850,8 +850,8 @@ def _not_saved(module: Module, usage: ScalerUsage, loaded: list[State]) -> Itera
 
 def _same_on(module: Module, saved: list[ir.Call], marked: ir.Call) -> str:
     """The lines of other checkpoints that lack the same, in words."""
-    whole = _dict_of(module, marked)
-    others = (each for each in saved if whole is None or _dict_of(module, each) is not whole)
+    whole = _together(module, marked)
+    others = (each for each in saved if whole is None or _together(module, each) is not whole)
     lines = dict.fromkeys(map(module.line, others))
     lines.pop(module.line(marked), None)
     return f" (the same on {', '.join(lines)})" if lines else ""
@@ -1157,6 +1157,11 @@ def _dict_of(module: Module, call: ir.Call) -> ir.Mapping | ir.Call | None:
     """The dict that a state is an entry of, where it is written out."""
     slot = slot_of(module, call)
     return slot.whole if slot is not None and not isinstance(slot.whole, ir.Assign) else None
+
+
+def _together(module: Module, call: ir.Call) -> ir.Mapping | ir.Call | None:
+    """What a state is saved in with others: a dict, or the call of a function that saves what it is given."""
+    return _dict_of(module, call) or (call.parent if isinstance(call.parent, ir.Call) else None)
 
 
 def _holds_a_model(module: Module, call: ir.Call) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OPTIMIZER = re.compile(r"(?i)optim|^opts?$|^opts?_|_opts?$")
 _RESUMES = re.compile(r"(?i)^_*(auto_?)?(load|resume|restore)(?!_state_dict)(?!er)")
 _LOADING = re.compile(r"(?i)load|resume|restore")
-_UNUSUAL = re.compile(r"(?i)eval|debug|sanity|dry")
+_UNUSUAL = re.compile(r"(?i)eval|debug|sanity|dry|(?<![a-z])tpu|xla")
 _BEST = re.compile(r"(?i)best|improv")
 _LAST_OF_ALL = re.compile(r"(?i)best|final")
 _EPOCHS = re.compile(r"(?i)epoch|max_?(step|iter)|num_?(step|iter)|total_?(step|iter)")
