@@ -129,10 +129,9 @@ class Numbers(Listener):
         self._by_hand = _ByHand.of(loss, reading, frame) if unscaled is None and reading is not None else None
         births = self._live.end(loss)
         if births and reading is not None and not math.isfinite(reading.value()):
-            self._shown.add(Kind.LOSS)
             self._bad_step = self._collector.step
-            seen = Seen(Kind.LOSS, [loss])
-            self._collector.add(self._diagnosis.of_births(seen, births, list(users_frames(frame))))
+            finding = self._diagnosis.of_births(Seen(Kind.LOSS, [loss]), births, list(users_frames(frame)))
+            self._tell(Kind.LOSS, finding, is_of_scale=births[0].backward)
             return
         if is_read and reading is not None and not self._look_at_loss(loss, reading):
             return
@@ -232,11 +231,19 @@ class Numbers(Listener):
         is_explained = kind in self._shown or (Kind.LOSS in self._shown and kind is Kind.GRADIENTS)
         return is_explained or self._looks[kind] >= _MOST_LOOKS
 
-    def _tell(self, kind: Kind, finding: Finding) -> None:
-        if finding.evidence is not Evidence.NOT_SHOWN:
-            self._shown.add(kind)
-        elif kind is Kind.LOSS:
+    def _tell(self, kind: Kind, finding: Finding, *, is_of_scale: bool = False) -> None:
+        """Add a finding. What a scale may have made that is still looked for, `is_of_scale`, counts only if the scale
+        is not found: as what can't be shown of a loss that is made of scaled gradients.
+        """
+        is_shown = finding.evidence is not Evidence.NOT_SHOWN
+        if not is_shown and kind is Kind.LOSS:
             self._live.arm()
+        log = self._protocol.scale_in_loss if is_of_scale or not is_shown else None
+        if log is not None:
+            self._collector.add_unless(finding, log.has_settled)
+            return
+        if is_shown:
+            self._shown.add(kind)
         self._collector.add(finding)
 
     # --- what the program reads

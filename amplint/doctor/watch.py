@@ -226,6 +226,7 @@ class Watching:
         notes = self._regions.finish(scaler_is_on)
         self._protocol.finish()
         self._numbers.finish()
+        self._guard.guarded(self._collector.decide)()
         self._guard.close()
         if self._capture.too_large:
             notes.append("inputs of more than 256 MiB were not kept, so these steps could not be run again")
