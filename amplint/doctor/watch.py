@@ -172,7 +172,7 @@ class Watching:
         self._after(undo, torch.optim.Optimizer, "add_param_group", added)
 
         def made(_: Any, scheduler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-            self._history.scheduler_made(optimizer, user_place())
+            self._history.scheduler_made(scheduler, optimizer, user_place())
 
         self._after(undo, torch.optim.lr_scheduler.LRScheduler, "__init__", made)
 
