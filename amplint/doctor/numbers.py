@@ -150,6 +150,7 @@ class Numbers(Listener):
             return
         self._reads.learn(roots)
         self._protocol.look_for_unregistered(roots)
+        self._protocol.look_for_replaced(roots)
         if explosion := self._history.explosion():
             self._collector.add(self._diagnosis.of_explosion(explosion, list(users_frames(frame))))
         held = (value for each in users_frames(frame) for value in list(each.f_locals.values()))

@@ -31,13 +31,15 @@ from amplint.doctor.gradients import (
     Without,
     is_unreached,
     is_without,
+    left_over,
     modules_of,
+    of_replaced,
     parameters_of,
     why_cut,
     why_none,
 )
 from amplint.doctor.graph import graph_leaves, graph_nodes, next_node, number_of
-from amplint.doctor.places import spoken, user_place
+from amplint.doctor.places import spoken, user_place, users_frames
 from amplint.doctor.readings import can_wait_for, may_be_bad
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.sources import unregistered
@@ -254,6 +256,25 @@ class Protocol(Listener):
                     advice="use `nn.ModuleList` or `nn.ModuleDict`",
                 )
             )
+
+    def look_for_replaced(self, roots: Sequence[torch.Tensor]) -> None:
+        """Parameters that have taken the place of those that an optimizer steps: these get no gradients any more."""
+        optimizers = self._units.optimizers()
+        if not optimizers:
+            return
+        leaves = {id(each): each for each in graph_leaves(roots)}
+        lost = [each for key, each in leaves.items() if self._units.of_parameter(each) is None]
+        for model in self._models.alive() if lost else ():
+            own = {id(each): name for name, each in model.named_parameters()}
+            new = [own[id(each)] for each in lost if id(each) in own]
+            for optimizer, _ in optimizers if new else ():
+                stepped = list(parameters_of(optimizer))
+                is_of_model = any(id(each) in leaves and id(each) in own for each in stepped)
+                idle = [each for each in stepped if id(each) not in leaves]
+                left = left_over(idle, self._models.alive(), users_frames()) if is_of_model else []
+                if left:
+                    self._collector.add(of_replaced(left, new, self._made_at.get(id(optimizer)) or user_place()))
+                    return
 
     def _scaled_of(self, root: torch.Tensor) -> _Scaled | None:
         """The scaled loss that a loss which is differentiated is, or goes back to; None for none."""
