@@ -40,7 +40,7 @@ from amplint.doctor.slices import (
     slice_for,
     whole_slice_for,
 )
-from amplint.doctor.sources import Held, Sources, bad_data, datasets, first_bad_item, first_bad_line, parts_of
+from amplint.doctor.sources import Held, Sources, bad_data, first_bad_item, first_bad_line, loaders, parts_of
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -414,11 +414,11 @@ class Diagnosis:
 
     def _of_item(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
         """The finding on the line of a dataset that makes an item bad, None where none is found."""
-        for name, dataset in datasets(frames):
+        for name, loader in loaders(frames):
             with suppress(Exception), self._replays.quiet(self._models.alive()):  # an item can't be taken twice
-                if (found := first_bad_item(dataset)) is not None:
-                    index, at = found
-                    message = _before_model(f"item {index} of `{name}.dataset`", seen)
+                if (found := first_bad_item(loader, self._replays.drawn)) is not None:
+                    what, at = found
+                    message = _before_model(f"{what} of `{name}`", seen)
                     return Finding(Cause.DATA, Evidence.REPRODUCED, message, at, details=bad.first_used(place))
         return None
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import sys
 import weakref
@@ -94,6 +95,7 @@ class Numbers(Listener):
         self._hidden: Counter[tuple[Place | None, str]] = Counter()
         self._hidden_steps: set[int] = set()
         self._hidden_all: Counter[Place | None] = Counter()  # times that a whole tensor of NaN was replaced
+        self._left_out: Counter[Place | None] = Counter()  # times that all of a tensor was NaN, and may be left out
         self._waits: Counter[Hashable] = Counter()  # times that something on a device could have been read
         self._replacements: list[tuple[Reading, Place | None]] = []  # what was replaced on a device, and where
         self._replacing: set[Place | None] = set()  # where what was replaced was bad
@@ -251,7 +253,7 @@ class Numbers(Listener):
 
     def install(self, undo: ExitStack, guarded: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
         """Begin to see scalars that the program reads, and values that it replaces."""
-        notice, replaced = guarded(self._read), guarded(self._replaced)
+        notice, replaced, summed = guarded(self._read), guarded(self._replaced), guarded(self._summed)
         tensor: Any = torch.Tensor
 
         def reading(real: Any) -> Any:
@@ -282,11 +284,11 @@ class Numbers(Listener):
 
             return ask
 
-        def replacing(real: Any) -> Any:
+        def replacing(real: Any, told: Callable[..., None] = replaced) -> Any:
             def replace(input: Any, *args: Any, **kwargs: Any) -> Any:
                 if torch.compiler.is_compiling():
                     return real(input, *args, **kwargs)
-                replaced(input, sys._getframe(1))
+                told(input, sys._getframe(1))
                 if has_torch_function_unary(input):
                     return handle_torch_function(replace, (input,), input, *args, **kwargs)
                 return real(input, *args, **kwargs)
@@ -300,6 +302,7 @@ class Numbers(Listener):
                 stand_in(undo, owner, name, asking)
             for name in ("nan_to_num", "nan_to_num_"):
                 stand_in(undo, owner, name, replacing)
+            stand_in(undo, owner, "nansum", functools.partial(replacing, told=summed))
 
     def _read(self, tensor: Any, frame: FrameType, is_bad: bool) -> None:
         """A line has read a number that is not finite (`is_bad`), or asks whether numbers are finite."""
@@ -307,6 +310,7 @@ class Numbers(Listener):
             return
         if not _is_scalar(tensor):
             if tensor.grad_fn is not None and may_be_bad(tensor) and bool(torch.isnan(tensor.detach()).any()):
+                self._count_left_out(tensor, frame)
                 self._wait(Kind.VALUE, tensor, frame)
             return
         # Who asks whether a loss is finite waits for the answer, most often at once.
@@ -399,6 +403,17 @@ class Numbers(Listener):
                 self._maybe_losses.append((number, place_of(frame)))
         elif self._is_gradient(tensor, frame):
             self._is_hidden(place_of(frame), "gradients")
+
+    def _summed(self, tensor: Any, frame: FrameType) -> None:
+        """`nansum` is about to leave values out."""
+        if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None and is_users(frame.f_code.co_filename):
+            if may_be_bad(tensor, waits=self._is_look(place_of(frame))):
+                self._count_left_out(tensor, frame)
+
+    def _count_left_out(self, tensor: torch.Tensor, frame: FrameType) -> None:
+        """Count a tensor of which the program may be about to leave out what is NaN, if that is all of it."""
+        if tensor.numel() >= _ALL_OF and bool(torch.isnan(tensor.detach()).all()):
+            self._left_out[place_of(frame)] += 1
 
     def _is_hidden(self, place: Place | None, what: str) -> None:
         """In this step a loss, or gradients, that were not finite were replaced."""
@@ -539,6 +554,7 @@ class Numbers(Listener):
                         advice="remove the replacement, and fix what makes the values NaN",
                     )
                 )
+        self._tell_left_out(steps)
         for (place, what), times in self._hidden.items():
             if times >= 2 and times >= _HIDDEN_SHARE * steps:
                 was = "a loss that is not finite was" if what == "the loss" else "gradients that are not finite were"
@@ -554,6 +570,23 @@ class Numbers(Listener):
                         advice="remove the replacement, and fix what makes them NaN or inf",
                     )
                 )
+
+    def _tell_left_out(self, steps: int) -> None:
+        """What is all NaN and is left out, where that leaves no gradients."""
+        for place, times in self._left_out.items():
+            if self._zeros >= _HIDDEN_OFTEN and times >= _HIDDEN_OFTEN and times >= _HIDDEN_HALF * steps:
+                self._collector.add(
+                    Finding(
+                        Cause.HIDDEN,
+                        Evidence.SEEN,
+                        f"every value was NaN and was left out, {times} times in {steps} steps: no gradient but 0 is "
+                        "left, and the loss looks healthy",
+                        place,
+                        times=times,
+                        advice="don't leave them out, and fix what makes the values NaN",
+                    )
+                )
+                return
 
 
 def _is_one_of_few(number: int) -> bool:

@@ -11,6 +11,8 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import chain, islice, repeat
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -21,7 +23,7 @@ from torch.utils.data import DataLoader, Subset
 
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
-from amplint.doctor.random_state import generators_restored, restored
+from amplint.doctor.random_state import RandomState, moment_of
 from amplint.doctor.readings import (
     HALF,
     bad_of,
@@ -45,6 +47,7 @@ _FEW_LINES = 3  # that write to a parameter, and are named
 _MOST_SECONDS = 5.0  # that lines are followed
 _DEPTH = 4  # of datasets in datasets
 _MOST_ITEMS = 4096  # of a dataset that are looked at
+_ROUNDS = 4  # through a small one, whose items may be random
 
 
 class Sources:
@@ -334,39 +337,87 @@ def _followed(run: Callable[[], object], given: Iterable[object]) -> tuple[Place
     return found[0] if found else None
 
 
-def datasets(frames: Sequence[FrameType]) -> Iterator[tuple[str, Any]]:
-    """Datasets that are indexed, of the loaders that functions have, each with the name of its loader."""
+def loaders(frames: Sequence[FrameType]) -> Iterator[tuple[str, DataLoader[Any]]]:
+    """The loaders that functions have of datasets which are indexed, each with its name."""
     for frame in frames:
         for each in _loaders(frame):
             if hasattr(each.loader.dataset, "__len__"):
-                yield each.name, each.loader.dataset
+                yield each.name, each.loader
 
 
-def first_bad_item(dataset: Any) -> tuple[int, Place] | None:
-    """The first item of a dataset that is not finite, and the line that makes it so; None where no line does.
+# The generators of torch's, other than the global ones, that were drawn from so far, each with its first state.
+Drawn = Callable[[], list[tuple[torch.Generator, torch.Tensor]]]
+
+
+def first_bad_item(loader: DataLoader[Any], drawn: Drawn) -> tuple[str, Place] | None:
+    """The first item of a loader's dataset that is not finite, or else the first batch that its `collate_fn` makes,
+    and the line that makes it so; None where no line does.
+
+    Items are drawn one after the other, as the loader draws them: what one makes bad now and then is seen as well.
+
+    Args:
+        loader: The loader.
+        drawn: See `Drawn`.
 
     Raises:
         NoSlice: An item can't be taken twice.
     """
-    inner, drawn = dataset, [*draws_of(dataset.__getitem__)]
-    while isinstance(inner, Subset):
-        inner = inner.dataset
-        drawn += draws_of(inner.__getitem__)
+    dataset: Any = loader.dataset
     end = time.monotonic() + _MOST_SECONDS
-    for index in range(min(len(dataset), _MOST_ITEMS)):
+    own = _drawn_by(dataset)
+    count = min(len(dataset), _MOST_ITEMS)
+    for index in islice(chain.from_iterable(repeat(range(count), _ROUNDS)), _MOST_ITEMS):
         if time.monotonic() > end:
             return None
-        with restored(), generators_restored(drawn):
-            item = dataset[index]
-        if any(map(_is_bad, _values(item))):
-            found = []
-            for _ in range(2):
-                with restored(), generators_restored(drawn):
-                    found.append(_followed(lambda index=index: dataset[index], ()))  # type: ignore[misc]
-            first, second = found
-            is_made = first is not None and second is not None and _memory(first[1]) != _memory(second[1])
-            return (index, first[0]) if is_made and first is not None else None
+        take = partial(dataset.__getitem__, index)
+        if (found := _made_by(take, own, drawn)) is not None:
+            return (f"item {index}", found) if isinstance(found, Place) else None
+    return _first_bad_batch(loader, drawn, end)
+
+
+def _first_bad_batch(loader: DataLoader[Any], drawn: Drawn, end: float) -> tuple[str, Place] | None:
+    """The first batch that a loader's own `collate_fn` makes bad of good items."""
+    collate: Any = loader.collate_fn
+    code = getattr(getattr(collate, "__func__", collate), "__code__", None)
+    size, dataset = loader.batch_size or 0, loader.dataset
+    if not size or code is None or not is_users(code.co_filename):
+        return None
+    own = [*_drawn_by(dataset), *draws_of(collate)]
+    for start in range(0, min(len(dataset), _MOST_ITEMS) - size + 1, size):  # type: ignore[arg-type]
+        if time.monotonic() > end:
+            return None
+        items = [dataset[index] for index in range(start, start + size)]
+        if (found := _made_by(partial(collate, items), own, drawn)) is not None:
+            return ("a batch", found) if isinstance(found, Place) else None
     return None
+
+
+def _drawn_by(dataset: Any) -> list[Any]:
+    """What a dataset draws random numbers from, and those that it is a subset of, other than torch's generators."""
+    drawn = [*draws_of(dataset.__getitem__)]
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+        drawn += draws_of(dataset.__getitem__)
+    return drawn
+
+
+def _made_by(take: Callable[[], Any], own: Sequence[Any], drawn: Drawn) -> Place | bool | None:
+    """The line that makes what is taken bad; None where it is finite, False where no line is known."""
+    known, state = drawn(), RandomState.now()
+    put_back = moment_of([*own, *(generator for generator, _ in known)])
+
+    def again() -> Any:
+        state.set()
+        put_back()
+        for generator, first in drawn()[len(known) :]:  # drawn from for the first time
+            generator.set_state(first)
+        return take()
+
+    if not any(map(_is_bad, _values(take()))):
+        return None
+    first, second = _followed(again, ()), _followed(again, ())
+    is_made = first is not None and second is not None and _memory(first[1]) != _memory(second[1])
+    return first[0] if is_made and first is not None else False
 
 
 def _holds_bad(value: Any) -> bool:
