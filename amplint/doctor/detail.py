@@ -344,7 +344,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note_incoming(self, step: _Step, tensor: Tensor, cell: _Cell) -> None:
         """Remember a tensor from outside that is not finite; one with infinities alone may be meant, like a mask."""
-        index = self._add(step, tensor, Origins(Origin.INCOMING))
+        index = self._add(step, tensor, Origins(Origin.INCOMING, parameter=self._parameter(tensor)))
+        memory = _memory(tensor)
+        self._all[index] = replace(self._all[index], memory=memory.data_ptr() if memory is not None else 0)
         cell.births.add(index)
         is_meant = not has_nan(tensor) and not isinstance(tensor, nn.Parameter)
         if is_meant:
@@ -575,11 +577,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return spoken(step.call, _operation(step))
 
     def _parameter(self, tensor: Tensor) -> str:
-        """The dotted name of the parameter that a tensor is, or is a view of."""
+        """The dotted name of the parameter or buffer that a tensor is, or is a view of."""
         if self._parameters is None:
             self._parameters = {}
             for module, name in self._modules.items():
-                for own, parameter in module.named_parameters(recurse=False):
+                for own, parameter in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
                     storage = storage_of(parameter)
                     if storage is not None:
                         self._parameters.setdefault(storage, f"{name}.{own}" if name else own)

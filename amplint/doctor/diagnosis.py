@@ -40,7 +40,7 @@ from amplint.doctor.slices import (
     slice_for,
     whole_slice_for,
 )
-from amplint.doctor.sources import Held, Sources, bad_data, first_bad_item, first_bad_line, loaders, parts_of
+from amplint.doctor.sources import Held, Sources, bad_data, first_bad_item, first_bad_line, kept_by, loaders, parts_of
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -714,6 +714,8 @@ class Diagnosis:
                 details=_details(birth, self._batch()),
                 advice="check where they are loaded or created",
             )
+        if (kept := self._of_kept(seen, birth, frames, place)) is not None:
+            return kept
         message = f"the data that `{birth.op}` reads has {_article(birth.kind)}: {seen.kind.value} can't be finite"
         return Finding(
             Cause.DATA,
@@ -722,6 +724,25 @@ class Diagnosis:
             birth.place or place,
             details=_details(birth, self._batch()),
         )
+
+    def _of_kept(self, seen: Seen, birth: Birth, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on what the program keeps and computes itself, such as a buffer; None where it is data."""
+        read = birth.place or place
+        for call in self._calls()[0] if birth.parameter else ():
+            for name in (_first_bad(call.module), *_bad_buffers(call.module)):
+                if name and f".{name}".endswith(f".{birth.parameter}"):
+                    message = f"`{name}` is {_named(birth.kind)} where `{birth.op}` reads it: {_cant_be(seen)}"
+                    return self._of_weights(message, call, name, read)
+        held = kept_by(frames, birth.memory)
+        if held is None:
+            return None
+        if isinstance(held.value, torch.Tensor):
+            message = f"`{held.name}` is {_named(birth.kind)} where `{birth.op}` reads it: {_cant_be(seen)}"
+            details = (f"written at {spoken(held.place)}, first used at {spoken(read)}",) if held.place else ()
+            return Finding(Cause.WEIGHTS, Evidence.REPRODUCED, message, held.place or read, details=details)
+        message = f"`{held.name}` holds {_article(birth.kind)}, which the program has computed: {_cant_be(seen)}"
+        details = (f"filled at {spoken(held.place)}, first used at {spoken(read)}",) if held.place else ()
+        return Finding(None, Evidence.NOT_SHOWN, message, held.place or read, details=details)
 
     def _born(
         self,
@@ -914,6 +935,10 @@ def _is_not(seen: Seen) -> str:
 
 def _before_model(what: str, seen: Seen) -> str:
     return f"{what} has NaN or infinities before the model sees it: {seen.kind.value} can't be finite"
+
+
+def _cant_be(seen: Seen) -> str:
+    return f"{seen.kind.value} can't be finite"
 
 
 def _has_nan(tensors: Sequence[torch.Tensor]) -> bool:

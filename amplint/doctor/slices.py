@@ -557,6 +557,17 @@ def _changed_in_place(statement: ast.stmt) -> set[str]:
     return set()
 
 
+def updated_by(node: ast.AST) -> set[str]:
+    """The attributes of `self` that a node computes from what they were, writes to in place, or adds to: not what it
+    only sets, or sets an item of.
+    """
+    if isinstance(node, ast.AugAssign):
+        return {_root(node.target)}
+    if isinstance(node, ast.Assign):
+        return {name for name in _defined(node) if "." in name} & _used(node.value)
+    return _changed_in_place(node) if isinstance(node, ast.Expr) else set()
+
+
 def _used(node: ast.AST) -> set[str]:
     """The names and attributes that a statement reads."""
     names: set[str] = set()

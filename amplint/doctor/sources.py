@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, Dataset, Subset
 
+from amplint.doctor.capture import tensors_in
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
 from amplint.doctor.random_state import RandomState, moment_of
@@ -37,7 +38,7 @@ from amplint.doctor.readings import (
     may_be_bad,
     name_of,
 )
-from amplint.doctor.slices import draws_of, line_that_sets, tree_of
+from amplint.doctor.slices import draws_of, line_that_sets, tree_of, updated_by
 
 _MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
 
@@ -46,6 +47,7 @@ _FEW = 64  # of them that are not finite, which are remembered
 _FEW_LINES = 3  # that write to a parameter, and are named
 _MOST_SECONDS = 5.0  # that lines are followed
 _DEPTH = 4  # of datasets in datasets
+_DEEP = 3  # objects in objects
 _MOST_ITEMS = 4096  # of a dataset that are looked at
 _ROUNDS = 4  # through a small one, whose items may be random
 
@@ -99,6 +101,7 @@ class Sources:
         if given is not None and given.is_of(owner, name.rpartition(".")[2]):
             return given.place, f"set as `{given.variable}`"
         written = _only_writer(_files(model.modules()), *name.split(".")[-2:])
+        written = written or _only_writer(_files([owner]), "self", name.rpartition(".")[2])
         # What has a layer by another name, such as a callback: the one line of the program that writes to a `weight`.
         written = written or _only_writer(_users_files(), name.rpartition(".")[2])
         return (written, "written") if written is not None else None
@@ -198,6 +201,48 @@ def bad_data(frames: Sequence[FrameType], batch: torch.Tensor) -> Iterator[Held]
                     yield Held(name, None, frame, value)
         for loader in _loaders(frame):
             yield from _bad_attributes(loader, batch, frames)
+
+
+def kept_by(frames: Sequence[FrameType], memory: int) -> Held | None:
+    """What an object of the program's keeps from one step to the next, and computes itself, that has some memory: a
+    running average, or a list of results. The place is the line that writes it, where that is the only one.
+
+    What it was only given, such as a batch, is not meant.
+    """
+    for frame in frames:
+        for name, value in list(frame.f_locals.items()):
+            for path, owner, attribute in _attributes_with(value, name, memory):
+                lines = set(_lines_that_update(_files([owner]), attribute))
+                if lines:
+                    return Held(path, lines.pop() if len(lines) == 1 else None, None, getattr(owner, attribute))
+    return None
+
+
+def _attributes_with(value: Any, name: str, memory: int, depth: int = _DEEP) -> Iterator[tuple[str, Any, str]]:
+    """The attributes of an object of the user's, and of those in it, that have some memory: how they are called, the
+    object and the attribute.
+    """
+    if not _is_of_user(type(value)) or isinstance(value, Dataset) or not depth:
+        return
+    for attribute, held in list(getattr(value, "__dict__", {}).items()):
+        if any(_has_memory(each, memory) for each in tensors_in(held)):
+            yield f"{name}.{attribute}", value, attribute
+        else:
+            yield from _attributes_with(held, f"{name}.{attribute}", memory, depth - 1)
+
+
+def _has_memory(tensor: torch.Tensor, memory: int) -> bool:
+    return is_plain(tensor) and tensor.untyped_storage().data_ptr() == memory
+
+
+def _lines_that_update(paths: Iterable[str], attribute: str) -> Iterator[Place]:
+    """The lines that compute an attribute from what it was before, write to it in place, or add to it."""
+    own = f"self.{attribute}"
+    for path in paths:
+        with suppress(SyntaxError):
+            for node in ast.walk(tree_of(path)):
+                if own in updated_by(node):
+                    yield Place(path, getattr(node, "lineno", 0))
 
 
 class _Loader(NamedTuple):
