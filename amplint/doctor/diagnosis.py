@@ -31,6 +31,7 @@ from amplint.doctor.scale import ScaleLog
 from amplint.doctor.slices import (
     NoSlice,
     Slice,
+    evaluation_slice_for,
     is_held,
     last_statement_for,
     line_that_sets,
@@ -55,6 +56,7 @@ _LOST = 0.1  # of the elements of gradients that a scale saves, from which on th
 _BACK = 6  # statements that are stepped back through
 _SMALLER_STEPS = "use a smaller learning rate, warm-up, or clipping (after `unscale_`)"
 _SMALL_MODEL = 1 << 24  # parameters up to which a model is made again
+_MOST_SECONDS = 30.0  # that a look takes
 _FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
@@ -164,6 +166,7 @@ class Diagnosis:
         self._models = models
         self._history = history
         self._replays = replays
+        self._last_evaluation: Seen | None = None  # that was run again
 
     def of_end(self, error: Exception, frames: Sequence[FrameType]) -> Finding | None:
         """Why the program was ended by an exception, if numbers that are not finite are behind that.
@@ -228,6 +231,8 @@ class Diagnosis:
                 return finding
             if seen.is_finite and not reasons:
                 return None
+        if (finding := self._of_evaluation(seen, frames, place)) is not None:
+            return finding
         if not seen.is_finite and (finding := self._stepped_back(seen, frames, place)) is not None:
             return finding
         return self._not_shown(seen, place, reasons)
@@ -274,7 +279,8 @@ class Diagnosis:
 
     def _detail(self, buffers: Sequence[torch.Tensor]) -> Detail:
         """A look at each operation, which may write to copies of buffers."""
-        return Detail(named(self._models.alive()), allowed=buffers, casts=self._replays.casts)
+        models = named(self._models.alive())
+        return Detail(models, allowed=buffers, casts=self._replays.casts, seconds=_MOST_SECONDS)
 
     # --- what can be run again
 
@@ -471,7 +477,24 @@ class Diagnosis:
             if isinstance(value, torch.Tensor) and value.is_floating_point() and not is_finite([value]):
                 if (finding := self._made_bad(seen, value, frames, place)) is not None:
                     return finding
-        return self._arrived(seen, look.arriving, frames, place)
+        return self._of_evaluation(seen, frames, place) or self._arrived(seen, look.arriving, frames, place)
+
+    def _of_evaluation(self, seen: Seen, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding from all of an evaluation, with its loops: on what made a total or a list of results bad; None
+        where that can't be run again, takes too long, or shows nothing.
+        """
+        is_known, self._last_evaluation = self._last_evaluation is seen, seen
+        is_other = seen.kind is not Kind.EVALUATION or is_known
+        if is_other or self._replays.why_not(self._models.alive()) is not None:
+            return None
+        for frame in frames:
+            with suppress(Exception):
+                computation = of_slice(evaluation_slice_for(frame, seen.tensors[0]), [])
+                with self._alone(computation) as buffers:
+                    births, _ = self._births(seen, computation, buffers)
+                if births:
+                    return self._born(seen, births, place, frames=frames)
+        return None
 
     def _look(self, seen: Seen, computation: Computation) -> _Look:
         """Compute once more, and look at each operation; then a few times more, under other conditions."""

@@ -292,7 +292,7 @@ class ScaleLog:
         follows = (
             "every step with it is skipped"
             if is_skipped
-            else "gradients divided by it are NaN, which the check for infinities, made before the division, doesn't see"
+            else "gradients divided by it are NaN, which the scaler doesn't see: it looks for infinities before"
         )
         made = f"is set to {_number(scale)} after step {before}" if before else f"starts at {_number(scale)}"
         return Finding(

@@ -38,7 +38,7 @@ from amplint.doctor.readings import (
     may_be_bad,
     name_of,
 )
-from amplint.doctor.slices import draws_of, line_that_sets, tree_of, updated_by
+from amplint.doctor.slices import draws_of, line_that_fills, line_that_sets, tree_of, updated_by
 
 _MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
 
@@ -211,6 +211,9 @@ def kept_by(frames: Sequence[FrameType], memory: int) -> Held | None:
     """
     for frame in frames:
         for name, value in list(frame.f_locals.items()):
+            if not isinstance(value, torch.Tensor) and any(_has_memory(each, memory) for each in tensors_in(value)):
+                if (line := line_that_fills(frame, name)) is not None:
+                    return Held(name, line, None, value)
             for path, owner, attribute in _attributes_with(value, name, memory):
                 lines = set(_lines_that_update(_files([owner]), attribute))
                 if lines:
