@@ -220,13 +220,15 @@ class Numbers(Listener):
             self._bad_nodes.append(number_of(seen.tensors[0].grad_fn))
             self._look(seen, frame)
 
-    def _look(self, seen: Seen, frame: FrameType) -> None:
-        """Diagnose what was seen, unless that kind is explained already."""
+    def _look(self, seen: Seen, frame: FrameType, *, is_metric: bool = False) -> None:
+        """Diagnose what was seen, unless that kind is explained already; of a metric, which may be infinite, it is said
+        only what half precision has done to it.
+        """
         if self._is_explained(seen.kind):
             return
         self._looks[seen.kind] += 1
         finding = self._diagnosis.of(seen, list(users_frames(frame)))
-        if finding is not None:
+        if finding is not None and (not is_metric or finding.cause in (Cause.OVERFLOW, Cause.UNDERFLOW)):
             self._tell(seen.kind, finding)
 
     def _is_explained(self, kind: Kind) -> bool:
@@ -306,6 +308,8 @@ class Numbers(Listener):
 
     def _read(self, tensor: Any, frame: FrameType, is_bad: bool) -> None:
         """A line has read a number that is not finite (`is_bad`), or asks whether numbers are finite."""
+        if frame.f_code.co_name == "__format__" and frame.f_back is not None:  # of tensors, as in an f-string
+            frame = frame.f_back
         if not is_users(frame.f_code.co_filename) or not isinstance(tensor, torch.Tensor):
             return
         if not _is_scalar(tensor):
@@ -318,8 +322,8 @@ class Numbers(Listener):
             return
         if tensor.grad_fn is not None:
             self._wait(Kind.LOSS, tensor, frame)
-        elif not torch.is_grad_enabled() and self._is_evaluating():
-            self._look(Seen(Kind.EVALUATION, [tensor]), frame)
+        elif self._is_evaluating():
+            self._look(Seen(Kind.EVALUATION, [tensor]), frame, is_metric=torch.is_grad_enabled())
 
     def _wait(self, kind: Kind, tensor: torch.Tensor, frame: FrameType) -> None:
         """Diagnose a number that is read, and keep what was found until it is known whether it is a loss's."""

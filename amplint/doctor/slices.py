@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader
 from amplint.doctor.findings import Place
 from amplint.doctor.places import is_top_level, is_users
 from amplint.doctor.random_state import generators_restored
+from amplint.doctor.readings import may_be_bad
 
 # Methods that do something to a program which can't be undone, or that give something else when called again.
 _ONCE = {
@@ -233,7 +234,7 @@ def _statements_for(frame: FrameType, wanted: Any, first: int) -> tuple[_Kept, s
     """The statements that may compute `wanted`, of which some are to be taken, and the name that holds it."""
     body = body_of(frame.f_code, frame.f_globals)
     target = _name_of(frame.f_locals, wanted)
-    running = _expression_at(body, frame.f_lineno) if target is None else None
+    running = _expression_at(body, frame.f_lineno, frame.f_locals) if target is None else None
     target = target or _TARGET
     return _Kept(_before(body, frame.f_lineno, first, running), target), target
 
@@ -376,24 +377,46 @@ def _before(block: list[ast.stmt], line: int, first: int, running: ast.stmt | No
     return statements
 
 
-def _expression_at(body: list[ast.stmt], line: int) -> ast.stmt:
-    """A statement that computes what the running one reads or differentiates, such as `loss_of(x).backward()`."""
+def _expression_at(body: list[ast.stmt], line: int, variables: Mapping[str, Any]) -> ast.stmt:
+    """A statement that computes what the running one reads or differentiates, such as `loss_of(x).backward()`: of
+    several that a text shows, the first one that reads a tensor which is not finite.
+    """
+    found: list[ast.expr] = []
     for statement in body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
-                value = _read_by(node)
-                if value is not None and not isinstance(value, (ast.Name, ast.Attribute)):
-                    return ast.copy_location(ast.Assign([ast.Name(_TARGET, ast.Store())], value), value)
-    raise NoSlice("no variable holds it")
+            if isinstance(node, (ast.Call, ast.FormattedValue)) and node.lineno <= line <= (node.end_lineno or 0):
+                found += _shown(node)
+    value = next((each for each in found if _reads_bad(each, variables)), found[0] if found else None)
+    if value is None:
+        raise NoSlice("no variable holds it")
+    return ast.copy_location(ast.Assign([ast.Name(_TARGET, ast.Store())], value), value)
+
+
+def _shown(node: ast.Call | ast.FormattedValue) -> list[ast.expr]:
+    """What a call reads, or a text shows, if that is no variable."""
+    if isinstance(node, ast.Call):
+        value = _read_by(node)
+        return [value] if value is not None and not isinstance(value, (ast.Name, ast.Attribute)) else []
+    value = _read_by(node.value) if isinstance(node.value, ast.Call) else None
+    return [each for each in [value or node.value] if not isinstance(each, ast.Name)]
+
+
+def _reads_bad(value: ast.expr, variables: Mapping[str, Any]) -> bool:
+    """Whether an expression reads a variable, or an attribute of an object in one, that is a number and not finite."""
+    held = [variables.get(each.id) for each in ast.walk(value) if isinstance(each, ast.Name)]
+    held += [part for each in held for part in getattr(each, "__dict__", {}).values()]
+    tensors = (each for each in held if isinstance(each, torch.Tensor) and each.is_floating_point())
+    return any(each.numel() == 1 and may_be_bad(each) for each in tensors)
 
 
 def _read_by(call: ast.Call) -> ast.expr | None:
     """What `x.item()`, `float(x)`, `x.backward()` and `scaler.scale(x).backward()` are about."""
     called = call.func
-    if isinstance(called, ast.Name) and called.id in _OF_NUMBERS and call.args:
-        return call.args[0]
-    if isinstance(called, ast.Attribute) and _root(called) == "math" and call.args:
-        return call.args[0]
+    is_function = isinstance(called, ast.Name) and called.id in _OF_NUMBERS
+    is_of_math = isinstance(called, ast.Attribute) and _root(called) == "math"
+    if (is_function or is_of_math) and call.args:
+        inner = call.args[0]
+        return (_read_by(inner) if isinstance(inner, ast.Call) else None) or inner
     if isinstance(called, ast.Attribute) and called.attr in ("item", "backward", "tolist"):
         value = called.value
         if (
@@ -480,9 +503,7 @@ class _Kept:
         for statement in reversed(self.all):
             defined, changed = _defined(statement), _changed_within(statement, new)
             if (defined | changed) & self._needed:
-                if isinstance(statement, (ast.Assign, ast.AnnAssign)) and not changed:
-                    self._needed -= defined
-                self._needed |= _read_first([statement], set()) | (changed & self._needed)
+                self._needed = (self._needed - _surely_set(statement)) | _read_first([statement], set())
             elif not _sets_mode(statement):
                 continue
             kept.append(statement)
@@ -617,6 +638,13 @@ def _changed_within(statement: ast.stmt, new: Collection[str] = ()) -> set[str]:
             if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id in new:
                 names.add(called.value.id)
     return names
+
+
+def _surely_set(statement: ast.stmt) -> set[str]:
+    """The names that a statement sets whatever happens in it."""
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return {name for each in statement.body for name in _surely_set(each)}
+    return _defined(statement) if isinstance(statement, (ast.Assign, ast.AnnAssign)) else set()
 
 
 def _sets_mode(statement: ast.stmt) -> bool:
