@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import chain, islice, pairwise, repeat
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -48,6 +48,7 @@ _FEW_LINES = 3  # that write to a parameter, and are named
 _MOST_SECONDS = 5.0  # that lines are followed
 _DEPTH = 4  # of datasets in datasets
 _DEEP = 3  # objects in objects
+_CLOSE = 2  # lines between two of one update
 _MOST_ITEMS = 4096  # of a dataset that are looked at
 _ROUNDS = 4  # through a small one, whose items may be random
 
@@ -102,6 +103,7 @@ class Sources:
             return given.place, f"set as `{given.variable}`"
         written = _only_writer(_files(model.modules()), *name.split(".")[-2:])
         written = written or _only_writer(_files([owner]), "self", name.rpartition(".")[2])
+        written = written or _last_of(list(_lines_that_update(_files([owner]), name.rpartition(".")[2])))
         # What has a layer by another name, such as a callback: the one line of the program that writes to a `weight`.
         written = written or _only_writer(_users_files(), name.rpartition(".")[2])
         return (written, "written") if written is not None else None
@@ -215,9 +217,9 @@ def kept_by(frames: Sequence[FrameType], memory: int) -> Held | None:
                 if (line := line_that_fills(frame, name)) is not None:
                     return Held(name, line, None, value)
             for path, owner, attribute in _attributes_with(value, name, memory):
-                lines = set(_lines_that_update(_files([owner]), attribute))
+                lines = list(_lines_that_update(_files([owner]), attribute))
                 if lines:
-                    return Held(path, lines.pop() if len(lines) == 1 else None, None, getattr(owner, attribute))
+                    return Held(path, _last_of(lines), None, getattr(owner, attribute))
     return None
 
 
@@ -232,6 +234,14 @@ def _attributes_with(value: Any, name: str, memory: int, depth: int = _DEEP) -> 
             yield f"{name}.{attribute}", value, attribute
         else:
             yield from _attributes_with(held, f"{name}.{attribute}", memory, depth - 1)
+
+
+def _last_of(lines: Sequence[Place]) -> Place | None:
+    """The last of lines that are one update: `total *= 0.9`, then `total += new`. None where they lie apart."""
+    ordered = sorted(lines, key=lambda line: (line.path, line.line))
+    pairs = pairwise(ordered)
+    is_one = all(one.path == other.path and other.line - one.line <= _CLOSE for one, other in pairs)
+    return ordered[-1] if ordered and is_one else None
 
 
 def _has_memory(tensor: torch.Tensor, memory: int) -> bool:
