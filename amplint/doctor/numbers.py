@@ -313,8 +313,7 @@ class Numbers(Listener):
         if not is_users(frame.f_code.co_filename) or not isinstance(tensor, torch.Tensor):
             return
         if not _is_scalar(tensor):
-            if tensor.grad_fn is not None and may_be_bad(tensor) and bool(torch.isnan(tensor.detach()).any()):
-                self._count_left_out(tensor, frame)
+            if tensor.grad_fn is not None and self._count_left_out(tensor, frame):
                 self._wait(Kind.VALUE, tensor, frame)
             return
         # Who asks whether a loss is finite waits for the answer, most often at once.
@@ -411,13 +410,22 @@ class Numbers(Listener):
     def _summed(self, tensor: Any, frame: FrameType) -> None:
         """`nansum` is about to leave values out."""
         if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None and is_users(frame.f_code.co_filename):
-            if may_be_bad(tensor, waits=self._is_look(place_of(frame))):
-                self._count_left_out(tensor, frame)
+            self._count_left_out(tensor, frame)
 
-    def _count_left_out(self, tensor: torch.Tensor, frame: FrameType) -> None:
-        """Count a tensor of which the program may be about to leave out what is NaN, if that is all of it."""
-        if tensor.numel() >= _ALL_OF and bool(torch.isnan(tensor.detach()).all()):
+    def _count_left_out(self, tensor: torch.Tensor, frame: FrameType) -> bool:
+        """Whether a tensor, of which the program may be about to leave out what is NaN, holds a NaN. It is counted if
+        that is all of it.
+        """
+        waits = False
+        if not is_readable(tensor):
+            place = place_of(frame)
+            waits = place in self._left_out or self._is_look(("left out", place))
+        if not may_be_bad(tensor, waits=waits):
+            return False
+        is_nan = torch.isnan(tensor.detach())
+        if tensor.numel() >= _ALL_OF and bool(is_nan.all()):
             self._left_out[place_of(frame)] += 1
+        return bool(is_nan.any())
 
     def _is_hidden(self, place: Place | None, what: str) -> None:
         """In this step a loss, or gradients, that were not finite were replaced."""
