@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from amplint.doctor.capture import tensors_in
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
-from amplint.doctor.random_state import RandomState, moment_of
+from amplint.doctor.random_state import RandomState, generators_restored, moment_of
 from amplint.doctor.readings import (
     HALF,
     bad_of,
@@ -420,32 +420,41 @@ def first_bad_item(loader: DataLoader[Any], drawn: Drawn) -> tuple[str, Place] |
     Raises:
         NoSlice: An item can't be taken twice.
     """
-    dataset: Any = loader.dataset
     end = time.monotonic() + _MOST_SECONDS
-    own = _drawn_by(dataset)
+    own = _drawn_by(loader.dataset)
+    with generators_restored(own):
+        found = _first_bad_item(loader.dataset, own, drawn, end)
+    if found is not None or time.monotonic() > end:
+        return (found[0], found[1]) if found is not None and found[1] is not None else None
+    collate: Any = loader.collate_fn
+    code = getattr(getattr(collate, "__func__", collate), "__code__", None)
+    if not loader.batch_size or code is None or not is_users(code.co_filename):
+        return None
+    own += draws_of(collate)
+    with generators_restored(own):
+        return _first_bad_batch(loader, own, drawn, end)
+
+
+def _first_bad_item(dataset: Any, own: Sequence[Any], drawn: Drawn, end: float) -> tuple[str, Place | None] | None:
+    """The first item that is not finite, and the line that makes it so, if one does."""
     count = min(len(dataset), _MOST_ITEMS)
     for index in islice(chain.from_iterable(repeat(range(count), _ROUNDS)), _MOST_ITEMS):
         if time.monotonic() > end:
             return None
-        take = partial(dataset.__getitem__, index)
-        if (found := _made_by(take, own, drawn)) is not None:
-            return (f"item {index}", found) if isinstance(found, Place) else None
-    return _first_bad_batch(loader, drawn, end)
+        if (found := _made_by(partial(dataset.__getitem__, index), own, drawn)) is not None:
+            return f"item {index}", found if isinstance(found, Place) else None
+    return None
 
 
-def _first_bad_batch(loader: DataLoader[Any], drawn: Drawn, end: float) -> tuple[str, Place] | None:
+def _first_bad_batch(loader: DataLoader[Any], own: Sequence[Any], drawn: Drawn, end: float) -> tuple[str, Place] | None:
     """The first batch that a loader's own `collate_fn` makes bad of good items."""
-    collate: Any = loader.collate_fn
-    code = getattr(getattr(collate, "__func__", collate), "__code__", None)
-    size, dataset = loader.batch_size or 0, loader.dataset
-    if not size or code is None or not is_users(code.co_filename):
-        return None
-    own = [*_drawn_by(dataset), *draws_of(collate)]
-    for start in range(0, min(len(dataset), _MOST_ITEMS) - size + 1, size):  # type: ignore[arg-type]
+    dataset: Any = loader.dataset
+    size = loader.batch_size or 1
+    for start in range(0, min(len(dataset), _MOST_ITEMS) - size + 1, size):
         if time.monotonic() > end:
             return None
         items = [dataset[index] for index in range(start, start + size)]
-        if (found := _made_by(partial(collate, items), own, drawn)) is not None:
+        if (found := _made_by(partial(loader.collate_fn, items), own, drawn)) is not None:
             return ("a batch", found) if isinstance(found, Place) else None
     return None
 
