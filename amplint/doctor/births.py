@@ -57,7 +57,8 @@ class Birth:
         rows: Which indices along dimension 0 of the output are not finite, the first few; empty where all are.
         of_rows: How many indices there are.
         zero: For UNDERFLOW, where a value became 0.
-        parameter: For CAST, the dotted name of the parameter that was cast.
+        parameter: For CAST, the dotted name of the parameter or buffer that was cast; for INCOMING, of what was read.
+        memory: For INCOMING, where the memory of what was read lies.
         is_empty: Whether it was given a tensor without elements, such as the mean of what a mask selects.
     """
 
@@ -75,6 +76,7 @@ class Birth:
     of_rows: int = 0
     zero: Flush | None = None
     parameter: str = ""
+    memory: int = 0
     is_empty: bool = False
 
     @property

@@ -24,6 +24,7 @@ _ORDER = {
     None: 5,
     Cause.SCALE: 6,
 }
+_FIRST = -1
 
 
 class Collector:
@@ -34,9 +35,13 @@ class Collector:
         self.told: Callable[[Finding], None] = lambda finding: None  # called with a finding that is new
         self._findings: dict[tuple[object, ...], Finding] = {}
         self._raising: set[tuple[object, ...]] = set()
+        self._roots: set[tuple[object, ...]] = set()
+        self._undecided: list[tuple[Finding, Callable[[], bool]]] = []
 
-    def add(self, finding: Finding, *, raises: bool = False) -> None:
-        """Keep a finding, or count it once more. What `raises` comes before others of its step."""
+    def add(self, finding: Finding, *, raises: bool = False, is_root: bool = False) -> None:
+        """Keep a finding, or count it once more. What `raises` comes before others of its step, and what `is_root`
+        before all: what follows from it is not said.
+        """
         if finding.step is None:
             finding = dataclasses.replace(finding, step=self.step)
         key = _key(finding)
@@ -47,33 +52,48 @@ class Collector:
         self._findings[key] = finding
         if raises:
             self._raising.add(key)
+        if is_root:
+            self._roots.add(key)
         self.told(finding)
 
+    def add_unless(self, finding: Finding, is_harmless: Callable[[], bool]) -> None:
+        """Keep a finding that counts only if `is_harmless` says at the end that what it is about has done harm."""
+        self._undecided.append((dataclasses.replace(finding, step=finding.step or self.step), is_harmless))
+
+    def decide(self) -> None:
+        """The run is over: keep those of the undecided findings that count."""
+        undecided, self._undecided = self._undecided, []
+        for finding, is_harmless in undecided:
+            if not is_harmless():
+                self.add(finding)
+
     def _rank(self, finding: Finding) -> tuple[int, int, bool]:
-        return _ORDER[finding.cause], finding.step or 0, _key(finding) not in self._raising
+        key = _key(finding)
+        order = _FIRST if key in self._roots else _ORDER[finding.cause]
+        return order, finding.step or 0, key not in self._raising
 
     def sorted(self) -> list[Finding]:
         """All findings, the root cause first; what is only a consequence of another one is dropped."""
         kept: list[Finding] = []
         for finding in sorted(self._findings.values(), key=self._rank):
-            if not _is_consequence(finding, kept):
+            if _key(finding) in self._roots or not self._is_consequence(finding, kept):
                 kept.append(finding)
         return kept
+
+    def _is_consequence(self, finding: Finding, kept: list[Finding]) -> bool:
+        """Whether one of the findings that are kept, of the same step or before, explains one that only says that
+        something happened.
+        """
+        if finding.cause not in {None, Cause.SCALE, Cause.WEIGHTS}:
+            return False
+        says_why = [
+            each
+            for each in kept
+            if _key(each) in self._roots
+            or (each.cause is not Cause.SCALE and (each.cause is not None or finding.cause is Cause.SCALE))
+        ]
+        return any((each.step or 0) <= (finding.step or 0) for each in says_why)
 
 
 def _key(finding: Finding) -> tuple[object, ...]:
     return finding.cause, finding.code, finding.place and finding.place.is_at
-
-
-def _is_consequence(finding: Finding, kept: list[Finding]) -> bool:
-    """Whether one of the findings that are kept, of the same step or before, explains one that only says that something
-    happened.
-    """
-    if finding.cause not in {None, Cause.SCALE, Cause.WEIGHTS}:
-        return False
-    says_why = [
-        each
-        for each in kept
-        if each.cause is not Cause.SCALE and (each.cause is not None or finding.cause is Cause.SCALE)
-    ]
-    return any((each.step or 0) <= (finding.step or 0) for each in says_why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import get_ident
@@ -59,6 +60,13 @@ class CollectiveRefused(RuntimeError):
     def __init__(self, op: str) -> None:
         super().__init__(f"{op} talks to other processes")
         self.op = op
+
+
+class TookTooLong(RuntimeError):
+    """A look was ended: what is run again takes too long."""
+
+    def __init__(self) -> None:
+        super().__init__("it takes too long")
 
 
 class OutsideWrite(RuntimeError):
@@ -132,6 +140,7 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         allowed: Tensors outside that may be written to, such as buffers that someone puts back.
         is_live: Whether the program itself runs, not a replay: nothing is refused.
         casts: What tensors from outside were before they were cast to half precision.
+        seconds: After which the look ends with a `TookTooLong`.
 
     Attributes:
         births: The births so far, in order.
@@ -149,8 +158,10 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         *,
         is_live: bool = False,
         casts: Casts | None = None,
+        seconds: float = math.inf,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._end = time.monotonic() + seconds
         self._is_live = is_live
         self._casts = casts or Casts()
         self._is_closed = False
@@ -252,6 +263,8 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = func(*args, **kwargs)
             self._pass((args, kwargs), result)
             return result
+        if time.monotonic() > self._end:
+            raise TookTooLong
         if schema.name.partition("::")[0] in _COLLECTIVES and not self._is_live:
             raise CollectiveRefused(schema.name)
         if torch.is_inference_mode_enabled() and not self._is_live:
@@ -344,7 +357,9 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note_incoming(self, step: _Step, tensor: Tensor, cell: _Cell) -> None:
         """Remember a tensor from outside that is not finite; one with infinities alone may be meant, like a mask."""
-        index = self._add(step, tensor, Origins(Origin.INCOMING))
+        index = self._add(step, tensor, Origins(Origin.INCOMING, parameter=self._parameter(tensor)))
+        memory = _memory(tensor)
+        self._all[index] = replace(self._all[index], memory=memory.data_ptr() if memory is not None else 0)
         cell.births.add(index)
         is_meant = not has_nan(tensor) and not isinstance(tensor, nn.Parameter)
         if is_meant:
@@ -575,11 +590,11 @@ class Detail(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return spoken(step.call, _operation(step))
 
     def _parameter(self, tensor: Tensor) -> str:
-        """The dotted name of the parameter that a tensor is, or is a view of."""
+        """The dotted name of the parameter or buffer that a tensor is, or is a view of."""
         if self._parameters is None:
             self._parameters = {}
             for module, name in self._modules.items():
-                for own, parameter in module.named_parameters(recurse=False):
+                for own, parameter in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
                     storage = storage_of(parameter)
                     if storage is not None:
                         self._parameters.setdefault(storage, f"{name}.{own}" if name else own)

@@ -31,6 +31,7 @@ from amplint.doctor.scale import ScaleLog
 from amplint.doctor.slices import (
     NoSlice,
     Slice,
+    evaluation_slice_for,
     is_held,
     last_statement_for,
     line_that_sets,
@@ -40,7 +41,7 @@ from amplint.doctor.slices import (
     slice_for,
     whole_slice_for,
 )
-from amplint.doctor.sources import Held, Sources, bad_data, datasets, first_bad_item, first_bad_line, parts_of
+from amplint.doctor.sources import Held, Sources, bad_data, first_bad_item, first_bad_line, kept_by, loaders, parts_of
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 _NEAR = 64  # nodes between a loss and what a trainer makes of it
@@ -55,6 +56,7 @@ _LOST = 0.1  # of the elements of gradients that a scale saves, from which on th
 _BACK = 6  # statements that are stepped back through
 _SMALLER_STEPS = "use a smaller learning rate, warm-up, or clipping (after `unscale_`)"
 _SMALL_MODEL = 1 << 24  # parameters up to which a model is made again
+_MOST_SECONDS = 30.0  # that a look takes
 _FEW_ROWS = 4  # of a batch that are named
 _SEARCHING = 12  # skips in a row that finding the scale may take, where the loss holds scaled gradients
 _CAUSES = {
@@ -164,6 +166,7 @@ class Diagnosis:
         self._models = models
         self._history = history
         self._replays = replays
+        self._last_evaluation: Seen | None = None  # that was run again
 
     def of_end(self, error: Exception, frames: Sequence[FrameType]) -> Finding | None:
         """Why the program was ended by an exception, if numbers that are not finite are behind that.
@@ -228,6 +231,8 @@ class Diagnosis:
                 return finding
             if seen.is_finite and not reasons:
                 return None
+        if (finding := self._of_evaluation(seen, frames, place)) is not None:
+            return finding
         if not seen.is_finite and (finding := self._stepped_back(seen, frames, place)) is not None:
             return finding
         return self._not_shown(seen, place, reasons)
@@ -274,7 +279,8 @@ class Diagnosis:
 
     def _detail(self, buffers: Sequence[torch.Tensor]) -> Detail:
         """A look at each operation, which may write to copies of buffers."""
-        return Detail(named(self._models.alive()), allowed=buffers, casts=self._replays.casts)
+        models = named(self._models.alive())
+        return Detail(models, allowed=buffers, casts=self._replays.casts, seconds=_MOST_SECONDS)
 
     # --- what can be run again
 
@@ -414,11 +420,11 @@ class Diagnosis:
 
     def _of_item(self, seen: Seen, bad: _Bad, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
         """The finding on the line of a dataset that makes an item bad, None where none is found."""
-        for name, dataset in datasets(frames):
+        for name, loader in loaders(frames):
             with suppress(Exception), self._replays.quiet(self._models.alive()):  # an item can't be taken twice
-                if (found := first_bad_item(dataset)) is not None:
-                    index, at = found
-                    message = _before_model(f"item {index} of `{name}.dataset`", seen)
+                if (found := first_bad_item(loader, self._replays.drawn)) is not None:
+                    what, at = found
+                    message = _before_model(f"{what} of `{name}`", seen)
                     return Finding(Cause.DATA, Evidence.REPRODUCED, message, at, details=bad.first_used(place))
         return None
 
@@ -471,7 +477,24 @@ class Diagnosis:
             if isinstance(value, torch.Tensor) and value.is_floating_point() and not is_finite([value]):
                 if (finding := self._made_bad(seen, value, frames, place)) is not None:
                     return finding
-        return self._arrived(seen, look.arriving, frames, place)
+        return self._of_evaluation(seen, frames, place) or self._arrived(seen, look.arriving, frames, place)
+
+    def _of_evaluation(self, seen: Seen, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding from all of an evaluation, with its loops: on what made a total or a list of results bad; None
+        where that can't be run again, takes too long, or shows nothing.
+        """
+        is_known, self._last_evaluation = self._last_evaluation is seen, seen
+        is_other = seen.kind is not Kind.EVALUATION or is_known
+        if is_other or self._replays.why_not(self._models.alive()) is not None:
+            return None
+        for frame in frames:
+            with suppress(Exception):
+                computation = of_slice(evaluation_slice_for(frame, seen.tensors[0]), [])
+                with self._alone(computation) as buffers:
+                    births, _ = self._births(seen, computation, buffers)
+                if births:
+                    return self._born(seen, births, place, frames=frames)
+        return None
 
     def _look(self, seen: Seen, computation: Computation) -> _Look:
         """Compute once more, and look at each operation; then a few times more, under other conditions."""
@@ -714,6 +737,8 @@ class Diagnosis:
                 details=_details(birth, self._batch()),
                 advice="check where they are loaded or created",
             )
+        if (kept := self._of_kept(seen, birth, frames, place)) is not None:
+            return kept
         message = f"the data that `{birth.op}` reads has {_article(birth.kind)}: {seen.kind.value} can't be finite"
         return Finding(
             Cause.DATA,
@@ -722,6 +747,25 @@ class Diagnosis:
             birth.place or place,
             details=_details(birth, self._batch()),
         )
+
+    def _of_kept(self, seen: Seen, birth: Birth, frames: Sequence[FrameType], place: Place | None) -> Finding | None:
+        """The finding on what the program keeps and computes itself, such as a buffer; None where it is data."""
+        read = birth.place or place
+        for call in self._calls()[0] if birth.parameter else ():
+            for name in (_first_bad(call.module), *_bad_buffers(call.module)):
+                if name and f".{name}".endswith(f".{birth.parameter}"):
+                    message = f"`{name}` is {_named(birth.kind)} where `{birth.op}` reads it: {_cant_be(seen)}"
+                    return self._of_weights(message, call, name, read)
+        held = kept_by(frames, birth.memory)
+        if held is None:
+            return None
+        if isinstance(held.value, torch.Tensor):
+            message = f"`{held.name}` is {_named(birth.kind)} where `{birth.op}` reads it: {_cant_be(seen)}"
+            details = (f"written at {spoken(held.place)}, first used at {spoken(read)}",) if held.place else ()
+            return Finding(Cause.WEIGHTS, Evidence.REPRODUCED, message, held.place or read, details=details)
+        message = f"`{held.name}` holds {_article(birth.kind)}, which the program has computed: {_cant_be(seen)}"
+        details = (f"filled at {spoken(held.place)}, first used at {spoken(read)}",) if held.place else ()
+        return Finding(None, Evidence.NOT_SHOWN, message, held.place or read, details=details)
 
     def _born(
         self,
@@ -914,6 +958,10 @@ def _is_not(seen: Seen) -> str:
 
 def _before_model(what: str, seen: Seen) -> str:
     return f"{what} has NaN or infinities before the model sees it: {seen.kind.value} can't be finite"
+
+
+def _cant_be(seen: Seen) -> str:
+    return f"{seen.kind.value} can't be finite"
 
 
 def _has_nan(tensors: Sequence[torch.Tensor]) -> bool:

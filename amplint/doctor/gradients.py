@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import weakref
-from collections.abc import Iterable, Iterator
-from types import FunctionType
+from collections.abc import Iterable, Iterator, Sequence
+from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
@@ -88,6 +89,32 @@ def why_cut(case: Without, what: str, place: Place | None) -> Finding:
     """The finding where `what`, such as "detach", cuts the graph at a line."""
     message, _, advice = _unreached(case)
     return _finding(case, f"{message}: `{what}` cuts the graph", place, advice)
+
+
+def left_over(
+    stepped: Iterable[torch.Tensor], models: Iterable[torch.nn.Module], frames: Iterable[FrameType]
+) -> list[torch.Tensor]:
+    """Those of the tensors that an optimizer steps that get no gradient, and that nothing but it holds any more."""
+    own = {id(each) for model in models for each in model.parameters()}
+    idle = [each for each in stepped if each.requires_grad and gradient(each) is None and id(each) not in own]
+    held = {id(value) for frame in frames for value in frame.f_locals.values()} if idle else set()
+    for holder in gc.get_referrers(*idle) if idle else ():  # modules, objects and functions have them by name
+        if isinstance(holder, dict):
+            held |= {id(value) for name, value in holder.items() if isinstance(name, str)}
+    return [each for each in idle if id(each) not in held]
+
+
+def of_replaced(left: Sequence[torch.Tensor], new: Sequence[str], made: Place | None) -> Finding:
+    """The finding on an optimizer that steps what the model has no more, and has not what took its place."""
+    names = f"{', '.join(sorted(new)[:_SHOWN])}{', ...' if len(new) > _SHOWN else ''}"
+    return Finding(
+        Cause.NO_GRADIENTS,
+        Evidence.SEEN,
+        f"{len(left)} of the optimizer's tensors belong to no model any more and get no gradient, and no optimizer "
+        f"steps {len(new)} parameters of the model that get gradients ({names}): they were replaced after it was made",
+        made,
+        advice="make the optimizer after layers are replaced or reparametrized",
+    )
 
 
 def _known(case: Without) -> _Answer:

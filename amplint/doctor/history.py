@@ -33,8 +33,10 @@ class History:
         self.steps = 0  # of all optimizers
         self._made: dict[int, Place | None] = {}  # optimizers
         self._given: dict[int, float] = {}  # the rates of optimizers before anything has changed them
-        self._schedulers: dict[int, Place | None] = {}  # where they were made, by the ids of their optimizers
-        self._over: set[int] = set()  # optimizers with a rate above the one that they were given
+        # By the ids of optimizers: their schedulers, the first one first, with where each was made.
+        self._schedulers: dict[int, list[tuple[weakref.ref[Any], Place | None]]] = {}
+        # Of optimizers with a rate above the one that they were given, where the scheduler was made that raised it.
+        self._raised_by: dict[int, Place | None] = {}
         self._rates: dict[int, tuple[float, float]] = {}  # learning rates, the first and the last, by optimizer
         self._rises: dict[int, float] = {}  # by optimizer: how many times the rate that it was given the last one is
         self._curve = Curve()
@@ -57,18 +59,31 @@ class History:
         self._made[key] = place
         self._given.pop(key, None)
         self._schedulers.pop(key, None)
+        self._raised_by.pop(key, None)
         self._rates.pop(key, None)
         self._rises.pop(key, None)
-        self._over.discard(key)
 
     @property
     def has_optimizer(self) -> bool:
         """Whether the program has made one."""
         return bool(self._made)
 
-    def scheduler_made(self, optimizer: Any, place: Place | None) -> None:
+    def scheduler_made(self, scheduler: Any, optimizer: Any, place: Place | None) -> None:
         """A scheduler of the learning rate was made."""
-        self._schedulers[id(optimizer)] = place
+        known = self._schedulers.setdefault(id(optimizer), [])
+        known[:] = [each for each in known if each[0]() not in (None, scheduler)]
+        known.append((weakref.ref(scheduler), place))
+
+    def _scheduled_at(self, optimizer: Any) -> Place | None:
+        """Where the scheduler was made that has set the learning rate of an optimizer: of several, as in a
+        `SequentialLR`, the first one that has set it to what it is; else the last one that was made.
+        """
+        known, rate = self._schedulers.get(id(optimizer), []), optimizer.param_groups[0]["lr"]
+        for reference, place in known:
+            last = getattr(reference(), "_last_lr", None)
+            if last and last[0] == rate:
+                return place
+        return known[-1][1] if known else None
 
     def stepped(self, optimizer: Any, place: Place | None) -> None:
         """An optimizer has stepped."""
@@ -81,8 +96,8 @@ class History:
         given = self._given.get(id(optimizer), rate)  # a wrapper may have none
         base = float(group.get("initial_lr", given))
         self._rises[id(optimizer)] = rate / base if base > 0 else 1.0
-        if rate > _OVER * base:
-            self._over.add(id(optimizer))
+        if rate > _OVER * base and id(optimizer) not in self._raised_by:
+            self._raised_by[id(optimizer)] = self._scheduled_at(optimizer)
 
     def rate(self) -> tuple[Place | None, str]:
         """Where the learning rate is set, and how far it has risen in words, "" if it has not.
@@ -92,7 +107,7 @@ class History:
         """
         for key, (first, last) in self._rates.items():
             if last > _RISEN * first > 0:
-                place = self._schedulers.get(key) if key in self._over else self._made.get(key)
+                place = self._raised_by[key] if key in self._raised_by else self._made.get(key)
                 return place or self._stepped_at, f"the learning rate rose from {first:.3g} to {last:.3g}, "
         largest = max(self._rates, key=lambda key: self._rates[key][1], default=0)
         return self._made.get(largest) or self._stepped_at, ""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import sys
 import weakref
@@ -94,6 +95,7 @@ class Numbers(Listener):
         self._hidden: Counter[tuple[Place | None, str]] = Counter()
         self._hidden_steps: set[int] = set()
         self._hidden_all: Counter[Place | None] = Counter()  # times that a whole tensor of NaN was replaced
+        self._left_out: Counter[Place | None] = Counter()  # times that all of a tensor was NaN, and may be left out
         self._waits: Counter[Hashable] = Counter()  # times that something on a device could have been read
         self._replacements: list[tuple[Reading, Place | None]] = []  # what was replaced on a device, and where
         self._replacing: set[Place | None] = set()  # where what was replaced was bad
@@ -129,10 +131,9 @@ class Numbers(Listener):
         self._by_hand = _ByHand.of(loss, reading, frame) if unscaled is None and reading is not None else None
         births = self._live.end(loss)
         if births and reading is not None and not math.isfinite(reading.value()):
-            self._shown.add(Kind.LOSS)
             self._bad_step = self._collector.step
-            seen = Seen(Kind.LOSS, [loss])
-            self._collector.add(self._diagnosis.of_births(seen, births, list(users_frames(frame))))
+            finding = self._diagnosis.of_births(Seen(Kind.LOSS, [loss]), births, list(users_frames(frame)))
+            self._tell(Kind.LOSS, finding, is_of_scale=births[0].backward)
             return
         if is_read and reading is not None and not self._look_at_loss(loss, reading):
             return
@@ -151,6 +152,7 @@ class Numbers(Listener):
             return
         self._reads.learn(roots)
         self._protocol.look_for_unregistered(roots)
+        self._protocol.look_for_replaced(roots)
         if explosion := self._history.explosion():
             self._collector.add(self._diagnosis.of_explosion(explosion, list(users_frames(frame))))
         held = (value for each in users_frames(frame) for value in list(each.f_locals.values()))
@@ -218,13 +220,15 @@ class Numbers(Listener):
             self._bad_nodes.append(number_of(seen.tensors[0].grad_fn))
             self._look(seen, frame)
 
-    def _look(self, seen: Seen, frame: FrameType) -> None:
-        """Diagnose what was seen, unless that kind is explained already."""
+    def _look(self, seen: Seen, frame: FrameType, *, is_metric: bool = False) -> None:
+        """Diagnose what was seen, unless that kind is explained already; of a metric, which may be infinite, it is said
+        only what half precision has done to it.
+        """
         if self._is_explained(seen.kind):
             return
         self._looks[seen.kind] += 1
         finding = self._diagnosis.of(seen, list(users_frames(frame)))
-        if finding is not None:
+        if finding is not None and (not is_metric or finding.cause in (Cause.OVERFLOW, Cause.UNDERFLOW)):
             self._tell(seen.kind, finding)
 
     def _is_explained(self, kind: Kind) -> bool:
@@ -232,18 +236,26 @@ class Numbers(Listener):
         is_explained = kind in self._shown or (Kind.LOSS in self._shown and kind is Kind.GRADIENTS)
         return is_explained or self._looks[kind] >= _MOST_LOOKS
 
-    def _tell(self, kind: Kind, finding: Finding) -> None:
-        if finding.evidence is not Evidence.NOT_SHOWN:
-            self._shown.add(kind)
-        elif kind is Kind.LOSS:
+    def _tell(self, kind: Kind, finding: Finding, *, is_of_scale: bool = False) -> None:
+        """Add a finding. What a scale may have made that is still looked for, `is_of_scale`, counts only if the scale
+        is not found: as what can't be shown of a loss that is made of scaled gradients.
+        """
+        is_shown = finding.evidence is not Evidence.NOT_SHOWN
+        if not is_shown and kind is Kind.LOSS:
             self._live.arm()
+        log = self._protocol.scale_in_loss if is_of_scale or not is_shown else None
+        if log is not None:
+            self._collector.add_unless(finding, log.has_settled)
+            return
+        if is_shown:
+            self._shown.add(kind)
         self._collector.add(finding)
 
     # --- what the program reads
 
     def install(self, undo: ExitStack, guarded: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
         """Begin to see scalars that the program reads, and values that it replaces."""
-        notice, replaced = guarded(self._read), guarded(self._replaced)
+        notice, replaced, summed = guarded(self._read), guarded(self._replaced), guarded(self._summed)
         tensor: Any = torch.Tensor
 
         def reading(real: Any) -> Any:
@@ -274,11 +286,11 @@ class Numbers(Listener):
 
             return ask
 
-        def replacing(real: Any) -> Any:
+        def replacing(real: Any, told: Callable[..., None] = replaced) -> Any:
             def replace(input: Any, *args: Any, **kwargs: Any) -> Any:
                 if torch.compiler.is_compiling():
                     return real(input, *args, **kwargs)
-                replaced(input, sys._getframe(1))
+                told(input, sys._getframe(1))
                 if has_torch_function_unary(input):
                     return handle_torch_function(replace, (input,), input, *args, **kwargs)
                 return real(input, *args, **kwargs)
@@ -292,13 +304,16 @@ class Numbers(Listener):
                 stand_in(undo, owner, name, asking)
             for name in ("nan_to_num", "nan_to_num_"):
                 stand_in(undo, owner, name, replacing)
+            stand_in(undo, owner, "nansum", functools.partial(replacing, told=summed))
 
     def _read(self, tensor: Any, frame: FrameType, is_bad: bool) -> None:
         """A line has read a number that is not finite (`is_bad`), or asks whether numbers are finite."""
+        if frame.f_code.co_name == "__format__" and frame.f_back is not None:  # of tensors, as in an f-string
+            frame = frame.f_back
         if not is_users(frame.f_code.co_filename) or not isinstance(tensor, torch.Tensor):
             return
         if not _is_scalar(tensor):
-            if tensor.grad_fn is not None and may_be_bad(tensor) and bool(torch.isnan(tensor.detach()).any()):
+            if tensor.grad_fn is not None and self._count_left_out(tensor, frame):
                 self._wait(Kind.VALUE, tensor, frame)
             return
         # Who asks whether a loss is finite waits for the answer, most often at once.
@@ -306,8 +321,8 @@ class Numbers(Listener):
             return
         if tensor.grad_fn is not None:
             self._wait(Kind.LOSS, tensor, frame)
-        elif not torch.is_grad_enabled() and self._is_evaluating():
-            self._look(Seen(Kind.EVALUATION, [tensor]), frame)
+        elif self._is_evaluating():
+            self._look(Seen(Kind.EVALUATION, [tensor]), frame, is_metric=torch.is_grad_enabled())
 
     def _wait(self, kind: Kind, tensor: torch.Tensor, frame: FrameType) -> None:
         """Diagnose a number that is read, and keep what was found until it is known whether it is a loss's."""
@@ -391,6 +406,26 @@ class Numbers(Listener):
                 self._maybe_losses.append((number, place_of(frame)))
         elif self._is_gradient(tensor, frame):
             self._is_hidden(place_of(frame), "gradients")
+
+    def _summed(self, tensor: Any, frame: FrameType) -> None:
+        """`nansum` is about to leave values out."""
+        if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None and is_users(frame.f_code.co_filename):
+            self._count_left_out(tensor, frame)
+
+    def _count_left_out(self, tensor: torch.Tensor, frame: FrameType) -> bool:
+        """Whether a tensor, of which the program may be about to leave out what is NaN, holds a NaN. It is counted if
+        that is all of it.
+        """
+        waits = False
+        if not is_readable(tensor):
+            place = place_of(frame)
+            waits = place in self._left_out or self._is_look(("left out", place))
+        if not may_be_bad(tensor, waits=waits):
+            return False
+        is_nan = torch.isnan(tensor.detach())
+        if tensor.numel() >= _ALL_OF and bool(is_nan.all()):
+            self._left_out[place_of(frame)] += 1
+        return bool(is_nan.any())
 
     def _is_hidden(self, place: Place | None, what: str) -> None:
         """In this step a loss, or gradients, that were not finite were replaced."""
@@ -531,6 +566,7 @@ class Numbers(Listener):
                         advice="remove the replacement, and fix what makes the values NaN",
                     )
                 )
+        self._tell_left_out(steps)
         for (place, what), times in self._hidden.items():
             if times >= 2 and times >= _HIDDEN_SHARE * steps:
                 was = "a loss that is not finite was" if what == "the loss" else "gradients that are not finite were"
@@ -546,6 +582,23 @@ class Numbers(Listener):
                         advice="remove the replacement, and fix what makes them NaN or inf",
                     )
                 )
+
+    def _tell_left_out(self, steps: int) -> None:
+        """What is all NaN and is left out, where that leaves no gradients."""
+        for place, times in self._left_out.items():
+            if self._zeros >= _HIDDEN_OFTEN and times >= _HIDDEN_OFTEN and times >= _HIDDEN_HALF * steps:
+                self._collector.add(
+                    Finding(
+                        Cause.HIDDEN,
+                        Evidence.SEEN,
+                        f"every value was NaN and was left out, {times} times in {steps} steps: no gradient but 0 is "
+                        "left, and the loss looks healthy",
+                        place,
+                        times=times,
+                        advice="don't leave them out, and fix what makes the values NaN",
+                    )
+                )
+                return
 
 
 def _is_one_of_few(number: int) -> bool:

@@ -31,13 +31,15 @@ from amplint.doctor.gradients import (
     Without,
     is_unreached,
     is_without,
+    left_over,
     modules_of,
+    of_replaced,
     parameters_of,
     why_cut,
     why_none,
 )
 from amplint.doctor.graph import graph_leaves, graph_nodes, next_node, number_of
-from amplint.doctor.places import spoken, user_place
+from amplint.doctor.places import spoken, user_place, users_frames
 from amplint.doctor.readings import can_wait_for, may_be_bad
 from amplint.doctor.scale import ScaleLog
 from amplint.doctor.sources import unregistered
@@ -98,6 +100,7 @@ class _Taken(NamedTuple):
     """Gradients that `torch.autograd.grad` has made of a scaled loss."""
 
     nodes: set[Any]  # of the graph, that have made them
+    scaler: torch.amp.GradScaler
     scale: float
     place: Place | None
 
@@ -130,6 +133,7 @@ class Protocol(Listener):
         self._left: int | None = None  # the number of the first autograd node after the last region
         self._half: _Scaled | None = None  # a float16 loss that has gone backward last
         self._taken: list[_Taken] = []
+        self._of_scaled: ScaleLog | None = None
         self._windows: list[ByHand] = []  # what was done to scaled gradients by hand in the first steps
         self._hook_calls = 0
         self._is_by_hand = False  # the program divides gradients by the scale itself
@@ -183,7 +187,12 @@ class Protocol(Listener):
                         self._half = scaled
                         self._half_is_bad("")
                     nodes = {each.grad_fn for each in result if each is not None and each.grad_fn is not None}
-                    self._taken = [*self._taken[-8:], _Taken(nodes, scaled.scale, user_place())]
+                    self._taken = [*self._taken[-8:], _Taken(nodes, scaled.scaler, scaled.scale, user_place())]
+
+    @property
+    def scale_in_loss(self) -> ScaleLog | None:
+        """The scaler whose scale multiplies gradients that the loss which goes backward is made of, if any does."""
+        return self._of_scaled
 
     def _check_taken(self, roots: Sequence[torch.Tensor]) -> None:
         """Gradients of a scaled loss that a further loss uses, and that nothing has divided by the scale."""
@@ -191,6 +200,8 @@ class Protocol(Listener):
         for node in graph_nodes(roots):
             for other, _ in node.next_functions:
                 for each in taken:
+                    if other in each.nodes:
+                        self._of_scaled = self._log(each.scaler)
                     if other in each.nodes and each.scale != 1 and not _divides(node, each.scale):
                         self._protocol(
                             "AMP414",
@@ -245,6 +256,25 @@ class Protocol(Listener):
                     advice="use `nn.ModuleList` or `nn.ModuleDict`",
                 )
             )
+
+    def look_for_replaced(self, roots: Sequence[torch.Tensor]) -> None:
+        """Parameters that have taken the place of those that an optimizer steps: these get no gradients any more."""
+        optimizers = self._units.optimizers()
+        if not optimizers:
+            return
+        leaves = {id(each): each for each in graph_leaves(roots)}
+        lost = [each for key, each in leaves.items() if self._units.of_parameter(each) is None]
+        for model in self._models.alive() if lost else ():
+            own = {id(each): name for name, each in model.named_parameters()}
+            new = [own[id(each)] for each in lost if id(each) in own]
+            for optimizer, _ in optimizers if new else ():
+                stepped = list(parameters_of(optimizer))
+                is_of_model = any(id(each) in leaves and id(each) in own for each in stepped)
+                idle = [each for each in stepped if id(each) not in leaves]
+                left = left_over(idle, self._models.alive(), users_frames()) if is_of_model else []
+                if left:
+                    self._collector.add(of_replaced(left, new, self._made_at.get(id(optimizer)) or user_place()))
+                    return
 
     def _scaled_of(self, root: torch.Tensor) -> _Scaled | None:
         """The scaled loss that a loss which is differentiated is, or goes back to; None for none."""
@@ -347,13 +377,16 @@ class Protocol(Listener):
         """What a scale does to a float16 loss that is computed outside of regions has been seen."""
         half, self._half = self._half, None
         if half is not None:
-            self._protocol(
-                "AMP303",
+            finding = Finding(
+                Cause.PROTOCOL,
+                Evidence.SEEN,
                 f"the loss is computed in float16, outside autocast: the scale of {half.scale:,.0f} is beyond the "
                 f"largest float16 ({_LARGEST_HALF:,.0f}), so its gradient is inf{what}",
                 half.place,
+                "AMP303",
                 advice="compute the loss inside the autocast region, or from `outputs.float()`",
             )
+            self._collector.add_unless(finding, self._log(half.scaler).has_settled)
 
     def _is_outside(self, loss: torch.Tensor) -> bool:
         """Whether the operation that has made a loss ran after the last region was left."""
@@ -380,7 +413,7 @@ class Protocol(Listener):
     # --- backward passes
 
     def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
-        place = user_place()
+        place, self._of_scaled = user_place(), None
         if self._taken:
             self._check_taken(roots)
         self._backward, self._half = (None, 1.0, place), None
@@ -881,7 +914,7 @@ class Protocol(Listener):
         for log in self._all_logs:
             self._resolve(log)
             for finding in log.findings():
-                self._collector.add(finding)
+                self._collector.add(finding, is_root=log.impossible is not None)
             if log.steps > 2 and not log.updates:
                 self._protocol(
                     "AMP404",

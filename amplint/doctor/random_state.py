@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -64,13 +65,27 @@ def restored() -> Iterator[None]:
 
 @contextmanager
 def generators_restored(generators: Iterable[Any]) -> Iterator[None]:
-    """After the block the states of generators of numpy and Python, which a program has made, are as before it."""
-    with ExitStack() as undo:
-        for each in generators:
-            if isinstance(each, random.Random):
-                undo.callback(each.setstate, each.getstate())
-            elif hasattr(each, "bit_generator"):
-                undo.callback(setattr, each.bit_generator, "state", each.bit_generator.state)
-            else:
-                undo.callback(each.set_state, each.get_state())
+    """After the block the states of generators that a program has made are as before it."""
+    put_back = moment_of(generators)
+    try:
         yield
+    finally:
+        put_back()
+
+
+def moment_of(generators: Iterable[Any]) -> Callable[[], None]:
+    """What sets generators of torch, numpy and Python to what they are now."""
+    undo: list[Callable[[], object]] = []
+    for each in generators:
+        if isinstance(each, random.Random):
+            undo.append(partial(each.setstate, each.getstate()))
+        elif hasattr(each, "bit_generator"):
+            undo.append(partial(setattr, each.bit_generator, "state", each.bit_generator.state))
+        else:
+            undo.append(partial(each.set_state, each.get_state()))
+
+    def put_back() -> None:
+        for each in undo:
+            each()
+
+    return put_back

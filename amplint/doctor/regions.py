@@ -101,7 +101,7 @@ class Regions(Listener):
             self._stepped_inside = None
         self._open.append((region, place))
         self.was_on = self.was_on or region.dtype is not None
-        if len(self._since) < 64:
+        if len(self._since) < 64 and torch.is_grad_enabled():  # else no loss that is trained on comes from it
             self._since.append((region, place, len(self._open) > 1))
 
     def region_left(self) -> None:

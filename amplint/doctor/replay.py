@@ -116,6 +116,11 @@ class _Watchful(TorchDispatchMode):  # type: ignore[no-untyped-call]
         }
         return result
 
+    @property
+    def drawn(self) -> list[tuple[torch.Generator, torch.Tensor]]:
+        """The generators that were drawn from, each with the state that it has had."""
+        return list(self._states.values())
+
     def put_back(self) -> None:
         """Set the generators to what they were."""
         for generator, state in self._states.values():
@@ -157,6 +162,10 @@ class Replays:
         """Set the generators that the program has made itself to what they were before the block of `quiet`."""
         if self._generators is not None:
             self._generators.put_back()
+
+    def drawn(self) -> list[tuple[torch.Generator, torch.Tensor]]:
+        """The generators that were drawn from in the block of `quiet`, each with the state that it has had before."""
+        return self._generators.drawn if self._generators is not None else []
 
     @contextmanager
     def quiet(self, models: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]:

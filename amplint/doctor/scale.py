@@ -24,6 +24,7 @@ _HUGE = 2.0**24  # of a first scale
 _BACKOFF = 0.75  # from which on a scale comes down too slowly
 _INTERVAL = 200  # steps of growth below which the settings explain skips
 _WINDOW = 500  # steps that the share is of
+_LARGEST_SCALE = 2.0**127  # that float32 holds, as well as what it is divided into
 _FEW = 4  # skips that are never too many
 
 
@@ -40,8 +41,12 @@ class ScaleLog:
         self.stepped_at: Place | None = None
         self.set_at: Place | None = None  # where the program has set the scale itself
         self.loaded_low: tuple[Place | None, float] | None = None  # where a scale below 1 was loaded, and that
+        # The scale of the program's own that no gradient can be divided by: it, the line, and the step before it.
+        self.impossible: tuple[float, Place | None, int] | None = None
         self.first = self.value = self.lowest = float(getattr(scaler, "_init_scale", 1.0))
         self._is_loaded = False  # the first scale is that of a saved state
+        if not _is_possible(self.first):
+            self.impossible = self.first, place, 0
         self.below_one: int | None = None  # the step after which the scale was below 1
         self.jump: tuple[int, float, float] | None = None  # the step, and the scale before and after
         self.in_a_row = 0  # steps skipped last, without one between that was taken
@@ -136,6 +141,8 @@ class ScaleLog:
         is_kept = new_scale is not None and self._is_skipped and now >= before  # as after no skip
         if scaler is not None and (is_kept or (now != before and not self._is_move(scaler, before, now))):
             self.set_at = place
+        if new_scale is not None and not _is_possible(now) and self.impossible is None:
+            self.impossible = now, place, self.steps
         self._is_skipped = False
         self._moved(now)
 
@@ -209,6 +216,8 @@ class ScaleLog:
     def findings(self) -> list[Finding]:
         """What is wrong with the scale itself."""
         place = self.set_at or self.updated_at or self.stepped_at or self.place
+        if self.impossible is not None and self.steps > self.impossible[2]:
+            return [self._of_impossible(*self.impossible)]
         if self.loaded_low is not None and self.steps:
             where, low = self.loaded_low
             return [
@@ -277,6 +286,29 @@ class ScaleLog:
             ]
         return []
 
+    def _of_impossible(self, scale: float, place: Place | None, before: int) -> Finding:
+        """The finding on a scale of the program's own that no gradient can be divided by."""
+        is_skipped = before + 1 in self.skips
+        follows = (
+            "every step with it is skipped"
+            if is_skipped
+            else "gradients divided by it are NaN, which the scaler doesn't see: it looks for infinities before"
+        )
+        made = f"is set to {_number(scale)} after step {before}" if before else f"starts at {_number(scale)}"
+        return Finding(
+            Cause.SCALE,
+            Evidence.SEEN,
+            f"the loss scale {made}: {follows}",
+            place,
+            step=before + 1,
+            details=(self.summary(),),
+            advice="leave the scale to the scaler, or skip what is not finite where it is computed",
+        )
+
+    def has_settled(self) -> bool:
+        """Whether the scale was found, and is well since: what it has made infinite was how it was found."""
+        return self.settled is not None and not self.is_too_late and self.below_one is None and self.impossible is None
+
     @property
     def _setting(self) -> tuple[str, str] | None:
         """What the scaler was made with that explains the skips, and what to do; None where nothing does."""
@@ -319,6 +351,11 @@ class ScaleLog:
             else f"the last at step {self.skips[-1]}"
         )
         return f"{len(self.skips)} of {self.steps} steps skipped, {when}, scale {scales}"
+
+
+def _is_possible(scale: float) -> bool:
+    """Whether gradients can be multiplied, and divided, by a scale."""
+    return 1 / _LARGEST_SCALE < scale < _LARGEST_SCALE
 
 
 def _number(value: float) -> str:

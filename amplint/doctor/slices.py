@@ -22,10 +22,12 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils.data import DataLoader
 
 from amplint.doctor.findings import Place
 from amplint.doctor.places import is_top_level, is_users
 from amplint.doctor.random_state import generators_restored
+from amplint.doctor.readings import may_be_bad
 
 # Methods that do something to a program which can't be undone, or that give something else when called again.
 _ONCE = {
@@ -45,8 +47,10 @@ _WRITES = {"write", "writelines", "writerow", "writerows", "writeheader", "write
 _STREAMS = {"StringIO", "BytesIO"}
 _WRITERS = {"writer", "DictWriter"}  # of the module csv
 _SEEDS = {"manual_seed", "seed"}
+_CONTAINERS = {"list", "dict", "set", "deque", "defaultdict", "Counter", "OrderedDict"}
 _GENERATORS = {"Generator", "Random"}  # made by the statements themselves, and seeded
 _DEPTH = 12  # calls of functions of the user's that are looked into
+_OF_NUMBERS = ("float", "round")  # functions that read a number
 _TARGET = "__amplint_value__"
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete, ast.Pass)
 
@@ -109,6 +113,27 @@ def slice_for(frame: FrameType, wanted: torch.Tensor, first: int | None) -> Slic
 def whole_slice_for(frame: FrameType, wanted: torch.Tensor) -> Slice:
     """All statements of this round of the loop that `wanted` depends on: `slice_for` from the first line on."""
     return slice_for(frame, wanted, 0)
+
+
+def evaluation_slice_for(frame: FrameType, wanted: torch.Tensor) -> Slice:
+    """All of this round of the loop, or of the function, that computes `wanted`, with the loops in it: an evaluation
+    from its first batch on, whose totals and lists begin anew.
+
+    Raises:
+        NoSlice: There is none, or it begins from what has changed since.
+    """
+    kept, target = _statements_for(frame, wanted, 0)
+    kept.take_with_loops(_new_objects(_values_of(kept.all), {**frame.f_globals, **frame.f_locals}))
+    return _slice_of(frame, kept, target)
+
+
+def line_that_fills(frame: FrameType, name: str) -> Place | None:
+    """The first line of a frame's function that adds to a list or the like that a variable holds; None for none."""
+    with contextlib.suppress(NoSlice):
+        nodes = (node for each in body_of(frame.f_code, frame.f_globals) for node in ast.walk(each))
+        lines = [node.lineno for node in nodes if isinstance(node, ast.Expr) and name in _changed_in_place(node)]
+        return Place(frame.f_code.co_filename, min(lines), frame.f_code.co_name) if lines else None
+    return None
 
 
 def last_statement_for(frame: FrameType, wanted: Any) -> Slice:
@@ -209,7 +234,7 @@ def _statements_for(frame: FrameType, wanted: Any, first: int) -> tuple[_Kept, s
     """The statements that may compute `wanted`, of which some are to be taken, and the name that holds it."""
     body = body_of(frame.f_code, frame.f_globals)
     target = _name_of(frame.f_locals, wanted)
-    running = _expression_at(body, frame.f_lineno) if target is None else None
+    running = _expression_at(body, frame.f_lineno, frame.f_locals) if target is None else None
     target = target or _TARGET
     return _Kept(_before(body, frame.f_lineno, first, running), target), target
 
@@ -352,22 +377,46 @@ def _before(block: list[ast.stmt], line: int, first: int, running: ast.stmt | No
     return statements
 
 
-def _expression_at(body: list[ast.stmt], line: int) -> ast.stmt:
-    """A statement that computes what the running one reads or differentiates, such as `loss_of(x).backward()`."""
+def _expression_at(body: list[ast.stmt], line: int, variables: Mapping[str, Any]) -> ast.stmt:
+    """A statement that computes what the running one reads or differentiates, such as `loss_of(x).backward()`: of
+    several that a text shows, the first one that reads a tensor which is not finite.
+    """
+    found: list[ast.expr] = []
     for statement in body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or node.lineno):
-                value = _read_by(node)
-                if value is not None and not isinstance(value, (ast.Name, ast.Attribute)):
-                    return ast.copy_location(ast.Assign([ast.Name(_TARGET, ast.Store())], value), value)
-    raise NoSlice("no variable holds it")
+            if isinstance(node, (ast.Call, ast.FormattedValue)) and node.lineno <= line <= (node.end_lineno or 0):
+                found += _shown(node)
+    value = next((each for each in found if _reads_bad(each, variables)), found[0] if found else None)
+    if value is None:
+        raise NoSlice("no variable holds it")
+    return ast.copy_location(ast.Assign([ast.Name(_TARGET, ast.Store())], value), value)
+
+
+def _shown(node: ast.Call | ast.FormattedValue) -> list[ast.expr]:
+    """What a call reads, or a text shows, if that is no variable."""
+    if isinstance(node, ast.Call):
+        value = _read_by(node)
+        return [value] if value is not None and not isinstance(value, (ast.Name, ast.Attribute)) else []
+    value = _read_by(node.value) if isinstance(node.value, ast.Call) else None
+    return [each for each in [value or node.value] if not isinstance(each, ast.Name)]
+
+
+def _reads_bad(value: ast.expr, variables: Mapping[str, Any]) -> bool:
+    """Whether an expression reads a variable, or an attribute of an object in one, that is a number and not finite."""
+    held = [variables.get(each.id) for each in ast.walk(value) if isinstance(each, ast.Name)]
+    held += [part for each in held for part in getattr(each, "__dict__", {}).values()]
+    tensors = (each for each in held if isinstance(each, torch.Tensor) and each.is_floating_point())
+    return any(each.numel() == 1 and may_be_bad(each) for each in tensors)
 
 
 def _read_by(call: ast.Call) -> ast.expr | None:
     """What `x.item()`, `float(x)`, `x.backward()` and `scaler.scale(x).backward()` are about."""
     called = call.func
-    if isinstance(called, ast.Name) and called.id == "float" and call.args:
-        return call.args[0]
+    is_function = isinstance(called, ast.Name) and called.id in _OF_NUMBERS
+    is_of_math = isinstance(called, ast.Attribute) and _root(called) == "math"
+    if (is_function or is_of_math) and call.args:
+        inner = call.args[0]
+        return (_read_by(inner) if isinstance(inner, ast.Call) else None) or inner
     if isinstance(called, ast.Attribute) and called.attr in ("item", "backward", "tolist"):
         value = called.value
         if (
@@ -423,7 +472,7 @@ class _Kept:
     """The statements that a value depends on, taken from the last one up."""
 
     def __init__(self, statements: Sequence[ast.stmt], target: str) -> None:
-        self._all = statements
+        self.all = statements
         self._needed = {target}
         self.statements: list[ast.stmt] = []
         self.attributes: set[str] = {target} if "." in target else set()
@@ -434,19 +483,42 @@ class _Kept:
         Raises:
             NoSlice: One of the function's `variables` that they read has changed since.
         """
-        for statement in self._all:
+        for statement in self.all:
             self.attributes |= {name for name in _defined(statement) if "." in name}
-        self.statements = self._from(self._all)
+        self.statements = self._from(self.all)
         kept = {name for each in self.statements for name in _defined(each)}
         self.attributes &= kept
         self._check_first_reads(variables)
+
+    def take_with_loops(self, new: Collection[str]) -> None:
+        """Take all that the value depends on, with whole loops, and the modes that models are set to.
+
+        Args:
+            new: Names of objects that the statements make, whose methods may change them.
+
+        Raises:
+            NoSlice: What they begin from has changed since.
+        """
+        kept: list[ast.stmt] = []
+        for statement in reversed(self.all):
+            defined, changed = _defined(statement), _changed_within(statement, new)
+            if (defined | changed) & self._needed:
+                self._needed = (self._needed - _surely_set(statement)) | _read_first([statement], set())
+            elif not _sets_mode(statement):
+                continue
+            kept.append(statement)
+        self.statements = kept[::-1]
+        self.attributes |= {name for each in kept for name in _defined(each) if "." in name}
+        for statement in self.all:
+            if old := (_defined(statement) | _changed_within(statement, new)) & self._needed:
+                raise NoSlice(f"`{min(old)}` has changed since")
 
     def _check_first_reads(self, variables: Collection[str]) -> None:
         """Raise where a variable is read that has got another value since: `out, hidden = model(x, hidden)`."""
         for name in sorted(_read_first(self.statements, set())):
             if name in variables:
                 first = min(each.lineno for each in self.statements if name in _used(each))
-                if any(each.lineno >= first and name in _defined(each) for each in self._all):
+                if any(each.lineno >= first and name in _defined(each) for each in self.all):
                     raise NoSlice(f"`{name}` has changed since")
 
     def take_last(self, again: Collection[str] = ()) -> None:
@@ -459,7 +531,7 @@ class _Kept:
             NoSlice: A variable was set again, and what it held before can't be computed.
         """
         changed: set[str] = set(again)
-        self.statements = self._fewest(self._all, changed)
+        self.statements = self._fewest(self.all, changed)
         if self._needed:
             raise NoSlice(f"`{min(self._needed)}` has changed since")
         self.attributes &= {name for each in self.statements for name in _defined(each)}
@@ -496,7 +568,7 @@ class _Kept:
 
     def _mutates(self, statement: ast.stmt) -> bool:
         """Whether a statement does something to what is needed: `losses.append(loss)`, `losses["a"] = loss`."""
-        return bool(_changed_in_place(statement) & self._needed)
+        return bool(_changed_within(statement) & self._needed)
 
     @staticmethod
     def _without_repeats(statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -557,6 +629,41 @@ def _changed_in_place(statement: ast.stmt) -> set[str]:
     return set()
 
 
+def _changed_within(statement: ast.stmt, new: Collection[str] = ()) -> set[str]:
+    """The names of what a statement, or one within it, does something to; of objects in `new` any method may."""
+    names = {name for each in ast.walk(statement) if isinstance(each, ast.stmt) for name in _changed_in_place(each)}
+    for each in ast.walk(statement) if new else ():
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+            called = each.value.func
+            if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id in new:
+                names.add(called.value.id)
+    return names
+
+
+def _surely_set(statement: ast.stmt) -> set[str]:
+    """The names that a statement sets whatever happens in it."""
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return {name for each in statement.body for name in _surely_set(each)}
+    return _defined(statement) if isinstance(statement, (ast.Assign, ast.AnnAssign)) else set()
+
+
+def _sets_mode(statement: ast.stmt) -> bool:
+    """Whether a statement sets a model's mode: `model.eval()`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("eval", "train")
+
+
+def updated_by(node: ast.AST) -> set[str]:
+    """The attributes of `self` that a node computes from what they were, writes to in place, or adds to: not what it
+    only sets, or sets an item of.
+    """
+    if isinstance(node, ast.AugAssign):
+        return {_root(node.target)}
+    if isinstance(node, ast.Assign):
+        return {name for name in _defined(node) if "." in name} & _used(node.value)
+    return _changed_in_place(node) if isinstance(node, ast.Expr) else set()
+
+
 def _used(node: ast.AST) -> set[str]:
     """The names and attributes that a statement reads."""
     names: set[str] = set()
@@ -565,8 +672,8 @@ def _used(node: ast.AST) -> set[str]:
             names.add(each.id)
         elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load) and isinstance(each.value, ast.Name):
             names.add(f"{each.value.id}.{each.attr}")
-    if isinstance(node, ast.AugAssign):
-        names |= _defined(node)
+        elif isinstance(each, ast.AugAssign):
+            names |= _defined(each.target)
     return names
 
 
@@ -620,6 +727,7 @@ class _Check:
         self._made: set[str] = set()
         self._in_memory: set[str] = set()  # of these, texts in memory and what writes to them
         self._new_generators: set[str] = set()  # of these, generators of random numbers that nobody else has
+        self._new_objects: set[str] = set()  # of these, objects of the user's classes
 
     def block(self, statements: Sequence[ast.stmt], parameters: Sequence[str] = (), made: Sequence[str] = ()) -> None:
         """Check statements of one function, with its parameters, and the names of what only it knows."""
@@ -628,6 +736,7 @@ class _Check:
         self._made |= set(made)
         self._in_memory = _in_memory(statements) & self._made
         self._new_generators = _only_set_to(_new_generator, *_values_of(statements)) & self._made
+        self._new_objects = _new_objects(_values_of(statements), self._names) & self._made
         for statement in statements:
             for node in ast.walk(statement):
                 self._node(node)
@@ -670,6 +779,17 @@ class _Check:
             raise NoSlice(f"line {node.lineno} reads something that can be read only once")
         if isinstance(value, io.IOBase) and value not in _streams():
             raise NoSlice(f"line {node.lineno} uses a file")
+        if isinstance(value, DataLoader):
+            self._loader(value)
+
+    def _loader(self, loader: DataLoader[Any]) -> None:
+        """Check what a loader does: what it takes items from, and what makes batches of them."""
+        if loader.num_workers:
+            raise NoSlice("a loader has workers")
+        for each in (loader.dataset, loader.sampler, loader.batch_sampler):
+            for name in ("__getitem__", "__getitems__", "__iter__", "__len__"):
+                self.callable(getattr(each, name, None))
+        self.callable(loader.collate_fn)
 
     def _draw(self, owner: Any) -> None:
         """Check what may be a generator of random numbers."""
@@ -689,7 +809,8 @@ class _Check:
         is_own = self._is_in_memory(called) or self._seeds_new(called)
         if (last in _ONCE or changes) and not _is_looked_into(value) and not is_own:
             raise NoSlice(f"`{last}()` on line {node.lineno} can't be called twice")
-        self.callable(value)
+        is_of_new = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name)
+        self.callable(value, is_new=is_of_new and called.value.id in self._new_objects)  # type: ignore[attr-defined]
 
     def _is_in_memory(self, called: ast.expr) -> bool:
         """Whether what is called writes to a text in memory, which the statements themselves have made."""
@@ -757,7 +878,8 @@ class _Check:
             names[parameters[0]] = owner
         is_module = isinstance(owner, torch.nn.Module)
         inner = _Check(names, self._depth - 1, self._seen, is_module=is_module, drawn=self._drawn)
-        inner.block(body_of(code, value.__globals__), parameters, parameters[:1] if is_new else ())
+        made = (*parameters[:1], *_fresh_attributes(type(owner))) if is_new else ()
+        inner.block(body_of(code, value.__globals__), parameters, made)
 
 
 # What a class does when it is called, and used in a `with` statement.
@@ -810,12 +932,52 @@ def _values_of(statements: Sequence[ast.stmt]) -> tuple[dict[str, list[ast.expr]
     others: set[str] = set()
     for statement in statements:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                values.setdefault(node.targets[0].id, []).append(node.value)
+            if pairs := _pairs(node):
+                for name, value in pairs:
+                    values.setdefault(name, []).append(value)
             elif isinstance(node, ast.stmt):
                 heads = [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.stmt)]
                 others |= {name for head in heads for name in _defined(head)}
     return values, others
+
+
+def _pairs(node: ast.AST) -> list[tuple[str, ast.expr]]:
+    """The names that a plain assignment sets, each with its value: two of `bank, query = Bank(), Bank()`."""
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return []
+    target, value = node.targets[0], node.value
+    several = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
+    targets, values = (target.elts, value.elts) if several else ([target], [value])  # type: ignore[attr-defined]
+    names = [_dotted(each) if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in targets]
+    return list(zip(names, values, strict=True)) if all(names) else []
+
+
+def _new_objects(values: tuple[Mapping[str, Sequence[ast.expr]], set[str]], names: Mapping[str, Any]) -> set[str]:
+    """The names that are only set to new objects of the user's classes, other than modules."""
+
+    def makes_one(value: ast.expr) -> bool:
+        called = value.func if isinstance(value, ast.Call) else None
+        kind = names.get(called.id) if isinstance(called, ast.Name) else None
+        if not isinstance(kind, type) or issubclass(kind, torch.nn.Module):
+            return False
+        return _is_users_function(getattr(kind, "__init__", None))
+
+    return _only_set_to(makes_one, *values)
+
+
+def _fresh_attributes(kind: type) -> set[str]:
+    """The attributes of objects of a class that its methods set to nothing but new lists and the like, and numbers."""
+    bodies = []
+    for function in vars(kind).values():
+        if isinstance(function, FunctionType):
+            with contextlib.suppress(NoSlice):
+                bodies += body_of(function.__code__, function.__globals__)
+    return {name for name in _only_set_to(_is_fresh, *_values_of(bodies)) if name.startswith("self.")}
+
+
+def _is_fresh(value: ast.expr) -> bool:
+    """Whether an expression makes a list or the like that nobody else has."""
+    return isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp)) or _makes(value, _CONTAINERS)
 
 
 def _only_set_to(

@@ -11,17 +11,20 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import chain, islice, pairwise, repeat
 from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, Dataset, Subset
 
+from amplint.doctor.capture import tensors_in
 from amplint.doctor.findings import Cause, Evidence, Finding, Place
 from amplint.doctor.places import is_users, place_of, user_place, users_frames
-from amplint.doctor.random_state import generators_restored, restored
+from amplint.doctor.random_state import RandomState, generators_restored, moment_of
 from amplint.doctor.readings import (
     HALF,
     bad_of,
@@ -35,7 +38,7 @@ from amplint.doctor.readings import (
     may_be_bad,
     name_of,
 )
-from amplint.doctor.slices import draws_of, line_that_sets, tree_of
+from amplint.doctor.slices import draws_of, line_that_fills, line_that_sets, tree_of, updated_by
 
 _MOST_GIVEN = 1 << 24  # numbers of a parameter that are looked at when a module gets it
 
@@ -44,7 +47,10 @@ _FEW = 64  # of them that are not finite, which are remembered
 _FEW_LINES = 3  # that write to a parameter, and are named
 _MOST_SECONDS = 5.0  # that lines are followed
 _DEPTH = 4  # of datasets in datasets
+_DEEP = 3  # objects in objects
+_CLOSE = 2  # lines between two of one update
 _MOST_ITEMS = 4096  # of a dataset that are looked at
+_ROUNDS = 4  # through a small one, whose items may be random
 
 
 class Sources:
@@ -96,6 +102,8 @@ class Sources:
         if given is not None and given.is_of(owner, name.rpartition(".")[2]):
             return given.place, f"set as `{given.variable}`"
         written = _only_writer(_files(model.modules()), *name.split(".")[-2:])
+        written = written or _only_writer(_files([owner]), "self", name.rpartition(".")[2])
+        written = written or _last_of(list(_lines_that_update(_files([owner]), name.rpartition(".")[2])))
         # What has a layer by another name, such as a callback: the one line of the program that writes to a `weight`.
         written = written or _only_writer(_users_files(), name.rpartition(".")[2])
         return (written, "written") if written is not None else None
@@ -195,6 +203,59 @@ def bad_data(frames: Sequence[FrameType], batch: torch.Tensor) -> Iterator[Held]
                     yield Held(name, None, frame, value)
         for loader in _loaders(frame):
             yield from _bad_attributes(loader, batch, frames)
+
+
+def kept_by(frames: Sequence[FrameType], memory: int) -> Held | None:
+    """What an object of the program's keeps from one step to the next, and computes itself, that has some memory: a
+    running average, or a list of results. The place is the line that writes it, where that is the only one.
+
+    What it was only given, such as a batch, is not meant.
+    """
+    for frame in frames:
+        for name, value in list(frame.f_locals.items()):
+            if not isinstance(value, torch.Tensor) and any(_has_memory(each, memory) for each in tensors_in(value)):
+                if (line := line_that_fills(frame, name)) is not None:
+                    return Held(name, line, None, value)
+            for path, owner, attribute in _attributes_with(value, name, memory):
+                lines = list(_lines_that_update(_files([owner]), attribute))
+                if lines:
+                    return Held(path, _last_of(lines), None, getattr(owner, attribute))
+    return None
+
+
+def _attributes_with(value: Any, name: str, memory: int, depth: int = _DEEP) -> Iterator[tuple[str, Any, str]]:
+    """The attributes of an object of the user's, and of those in it, that have some memory: how they are called, the
+    object and the attribute.
+    """
+    if not _is_of_user(type(value)) or isinstance(value, Dataset) or not depth:
+        return
+    for attribute, held in list(getattr(value, "__dict__", {}).items()):
+        if any(_has_memory(each, memory) for each in tensors_in(held)):
+            yield f"{name}.{attribute}", value, attribute
+        else:
+            yield from _attributes_with(held, f"{name}.{attribute}", memory, depth - 1)
+
+
+def _last_of(lines: Sequence[Place]) -> Place | None:
+    """The last of lines that are one update: `total *= 0.9`, then `total += new`. None where they lie apart."""
+    ordered = sorted(lines, key=lambda line: (line.path, line.line))
+    pairs = pairwise(ordered)
+    is_one = all(one.path == other.path and other.line - one.line <= _CLOSE for one, other in pairs)
+    return ordered[-1] if ordered and is_one else None
+
+
+def _has_memory(tensor: torch.Tensor, memory: int) -> bool:
+    return is_plain(tensor) and tensor.untyped_storage().data_ptr() == memory
+
+
+def _lines_that_update(paths: Iterable[str], attribute: str) -> Iterator[Place]:
+    """The lines that compute an attribute from what it was before, write to it in place, or add to it."""
+    own = f"self.{attribute}"
+    for path in paths:
+        with suppress(SyntaxError):
+            for node in ast.walk(tree_of(path)):
+                if own in updated_by(node):
+                    yield Place(path, getattr(node, "lineno", 0))
 
 
 class _Loader(NamedTuple):
@@ -334,39 +395,96 @@ def _followed(run: Callable[[], object], given: Iterable[object]) -> tuple[Place
     return found[0] if found else None
 
 
-def datasets(frames: Sequence[FrameType]) -> Iterator[tuple[str, Any]]:
-    """Datasets that are indexed, of the loaders that functions have, each with the name of its loader."""
+def loaders(frames: Sequence[FrameType]) -> Iterator[tuple[str, DataLoader[Any]]]:
+    """The loaders that functions have of datasets which are indexed, each with its name."""
     for frame in frames:
         for each in _loaders(frame):
             if hasattr(each.loader.dataset, "__len__"):
-                yield each.name, each.loader.dataset
+                yield each.name, each.loader
 
 
-def first_bad_item(dataset: Any) -> tuple[int, Place] | None:
-    """The first item of a dataset that is not finite, and the line that makes it so; None where no line does.
+# The generators of torch's, other than the global ones, that were drawn from so far, each with its first state.
+Drawn = Callable[[], list[tuple[torch.Generator, torch.Tensor]]]
+
+
+def first_bad_item(loader: DataLoader[Any], drawn: Drawn) -> tuple[str, Place] | None:
+    """The first item of a loader's dataset that is not finite, or else the first batch that its `collate_fn` makes,
+    and the line that makes it so; None where no line does.
+
+    Items are drawn one after the other, as the loader draws them: what one makes bad now and then is seen as well.
+
+    Args:
+        loader: The loader.
+        drawn: See `Drawn`.
 
     Raises:
         NoSlice: An item can't be taken twice.
     """
-    inner, drawn = dataset, [*draws_of(dataset.__getitem__)]
-    while isinstance(inner, Subset):
-        inner = inner.dataset
-        drawn += draws_of(inner.__getitem__)
     end = time.monotonic() + _MOST_SECONDS
-    for index in range(min(len(dataset), _MOST_ITEMS)):
+    own = _drawn_by(loader.dataset)
+    with generators_restored(own):
+        found = _first_bad_item(loader.dataset, own, drawn, end)
+    if found is not None or time.monotonic() > end:
+        return (found[0], found[1]) if found is not None and found[1] is not None else None
+    collate: Any = loader.collate_fn
+    code = getattr(getattr(collate, "__func__", collate), "__code__", None)
+    if not loader.batch_size or code is None or not is_users(code.co_filename):
+        return None
+    own += draws_of(collate)
+    with generators_restored(own):
+        return _first_bad_batch(loader, own, drawn, end)
+
+
+def _first_bad_item(dataset: Any, own: Sequence[Any], drawn: Drawn, end: float) -> tuple[str, Place | None] | None:
+    """The first item that is not finite, and the line that makes it so, if one does."""
+    count = min(len(dataset), _MOST_ITEMS)
+    for index in islice(chain.from_iterable(repeat(range(count), _ROUNDS)), _MOST_ITEMS):
         if time.monotonic() > end:
             return None
-        with restored(), generators_restored(drawn):
-            item = dataset[index]
-        if any(map(_is_bad, _values(item))):
-            found = []
-            for _ in range(2):
-                with restored(), generators_restored(drawn):
-                    found.append(_followed(lambda index=index: dataset[index], ()))  # type: ignore[misc]
-            first, second = found
-            is_made = first is not None and second is not None and _memory(first[1]) != _memory(second[1])
-            return (index, first[0]) if is_made and first is not None else None
+        if (found := _made_by(partial(dataset.__getitem__, index), own, drawn)) is not None:
+            return f"item {index}", found if isinstance(found, Place) else None
     return None
+
+
+def _first_bad_batch(loader: DataLoader[Any], own: Sequence[Any], drawn: Drawn, end: float) -> tuple[str, Place] | None:
+    """The first batch that a loader's own `collate_fn` makes bad of good items."""
+    dataset: Any = loader.dataset
+    size = loader.batch_size or 1
+    for start in range(0, min(len(dataset), _MOST_ITEMS) - size + 1, size):
+        if time.monotonic() > end:
+            return None
+        items = [dataset[index] for index in range(start, start + size)]
+        if (found := _made_by(partial(loader.collate_fn, items), own, drawn)) is not None:
+            return ("a batch", found) if isinstance(found, Place) else None
+    return None
+
+
+def _drawn_by(dataset: Any) -> list[Any]:
+    """What a dataset draws random numbers from, and those that it is a subset of, other than torch's generators."""
+    drawn = [*draws_of(dataset.__getitem__)]
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+        drawn += draws_of(dataset.__getitem__)
+    return drawn
+
+
+def _made_by(take: Callable[[], Any], own: Sequence[Any], drawn: Drawn) -> Place | bool | None:
+    """The line that makes what is taken bad; None where it is finite, False where no line is known."""
+    known, state = drawn(), RandomState.now()
+    put_back = moment_of([*own, *(generator for generator, _ in known)])
+
+    def again() -> Any:
+        state.set()
+        put_back()
+        for generator, first in drawn()[len(known) :]:  # drawn from for the first time
+            generator.set_state(first)
+        return take()
+
+    if not any(map(_is_bad, _values(take()))):
+        return None
+    first, second = _followed(again, ()), _followed(again, ())
+    is_made = first is not None and second is not None and _memory(first[1]) != _memory(second[1])
+    return first[0] if is_made and first is not None else False
 
 
 def _holds_bad(value: Any) -> bool:

@@ -172,7 +172,7 @@ class Watching:
         self._after(undo, torch.optim.Optimizer, "add_param_group", added)
 
         def made(_: Any, scheduler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-            self._history.scheduler_made(optimizer, user_place())
+            self._history.scheduler_made(scheduler, optimizer, user_place())
 
         self._after(undo, torch.optim.lr_scheduler.LRScheduler, "__init__", made)
 
@@ -226,6 +226,7 @@ class Watching:
         notes = self._regions.finish(scaler_is_on)
         self._protocol.finish()
         self._numbers.finish()
+        self._guard.guarded(self._collector.decide)()
         self._guard.close()
         if self._capture.too_large:
             notes.append("inputs of more than 256 MiB were not kept, so these steps could not be run again")
