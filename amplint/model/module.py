@@ -134,6 +134,11 @@ class Module:
         """Every call of the file."""
         return self.own.calls
 
+    def statements_round(self, offset: int) -> list[ir.Statement]:
+        """The statements of the file that stand round an offset, in the order of the text."""
+        near = (each for piece in self.folded.pieces_round(offset) for each in piece.statements)
+        return [each for each in near if self.span(each)[0] <= offset < self.span(each)[1]]
+
     def value_of(self, number: int) -> ir.Value | None:
         """The value with an id, in other files too."""
         piece = self.whole.piece_of(number)

@@ -254,6 +254,10 @@ class Folded:
         """The piece that a node stands in."""
         return self.pieces[bisect_right(self.pieces, node_id, key=_first_id) - 1]
 
+    def pieces_round(self, offset: int) -> list[Piece]:
+        """The piece in whose lines an offset of the text stands, and the class that this is in; in the text's order."""
+        return [each for each in self.pieces if each.start <= offset < (each.end or each.start + len(each.text))]
+
     def _id(self, offset: int) -> int:
         return self._last_id + 1 + _IDS * offset
 
