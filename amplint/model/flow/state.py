@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.model.flow.gradients import ENTRY, UNKNOWN, GradientKind, Gradients
 from amplint.model.objects.key_parts import contains, is_attribute, moved, owner_of
@@ -154,7 +154,10 @@ class State(NamedTuple):
 
     def replace(self, **changes: object) -> State:
         """This state with some fields changed."""
-        return self._replace(**changes)  # type: ignore[arg-type]
+        values: list[Any] = [*self]
+        for name, value in changes.items():
+            values[_PLACES[name]] = value
+        return State._make(values)  # in half the time of `_replace`
 
     def havoc(self) -> State:
         """This state after something that can't be seen."""
@@ -454,6 +457,8 @@ class State(NamedTuple):
         facts = {fact for fact in self.facts if fact.condition != condition}
         return self.replace(facts=frozenset(facts | {Fact(condition, holds)}))
 
+
+_PLACES = {name: place for place, name in enumerate(State._fields)}
 
 # What is asked of parts of a state, many times on the way to the next one that differs.
 

@@ -32,8 +32,8 @@ from amplint.sources.source import starts_of_lines
 _IDS = 2
 # Puts the lines of a class's body, which are indented, into a class; and gives one a body whose own is in other pieces.
 _AROUND, _BODY = "class _:\n", " 0\n"
-# When a fix is tried, most pieces are what they were.
-_MOST_TREES = 256
+# When a fix is tried, or a text edited, most pieces are what they were.
+MOST_TREES = 256
 _DEFINITION = re.compile(r"def[\s\\]+([^\W\d]\w*)")
 _ERROR_ROW = re.compile(r"error at (\d+):")
 _TAB = re.compile(r"^ *\t", re.MULTILINE)
@@ -141,7 +141,7 @@ def values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
     return found
 
 
-@lru_cache(maxsize=_MOST_TREES)
+@lru_cache(maxsize=MOST_TREES)
 def _tree(text: str) -> cst.Module:
     try:
         return cst.parse_module(text)
