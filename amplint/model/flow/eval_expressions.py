@@ -22,7 +22,7 @@ from amplint.model.flow.gradient_reads import read_of
 from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.guessed_branches import Guesses
 from amplint.model.flow.last_uses import lasting_locals
-from amplint.model.flow.open_regions import Regions
+from amplint.model.flow.open_regions import Regions, region_held
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.path_sets import Outcome, joined, without_idle_variables
 from amplint.model.flow.state import AbstractValue, State, ValueKind
@@ -109,7 +109,7 @@ class Expressions:
 
     def evaluate(self, value: ir.Value, states: list[State]) -> list[State]:
         """The states after an expression; those on which it raises are left out."""
-        if not states or not self._effects.has_effects(value):
+        if not states or not self._effects.has_effects(value) or self._is_quiet(value):
             return states
         if isinstance(value, ir.Conditional):
             return self._arms(value.test, {True: value.then, False: value.other}, states)
@@ -278,7 +278,7 @@ class Expressions:
     def _call(self, call: ir.Call, states: list[State]) -> list[State]:
         measure = read_of(self._module, call)
         callee = self.calls.callee(call) if measure is None else None
-        if measure is None and callee is None and (self._is_inert(call) or self.calls.is_idle(call)):
+        if measure is None and self._is_quiet_call(call):
             return states
         if callee is not None and self._is_followed(callee.function):
             given = self.calls.given(call, callee, self._handed)
@@ -330,6 +330,22 @@ class Expressions:
         for event in backwards:
             after = self.transfer.apply(event, after) if after is not None else None
         return after if backwards and after is not None else state.havoc_gradients()
+
+    def _is_quiet(self, value: ir.Value) -> bool:
+        """Whether an expression leaves every state as it is: neither its calls nor anything else in it does anything."""
+        known = self._objects.recognised.quiet
+        if value.id not in known:
+            known[value.id] = (
+                not isinstance(value, (ir.Conditional, ir.Bool, ir.Comprehension, ir.Walrus, ir.Suspend))
+                and all(map(self._is_quiet, self._effects.operands(value)))
+                and read_of(self._module, value) is None
+                and not (isinstance(value, ir.Attribute) and self._events.external_calls.runs_by_reading(value))
+                and (not isinstance(value, ir.Call) or self._is_quiet_call(value))
+            )
+        return known[value.id]
+
+    def _is_quiet_call(self, call: ir.Call) -> bool:
+        return self.calls.callee(call) is None and (self._is_inert(call) or self.calls.is_idle(call))
 
     def _is_inert(self, call: ir.Call) -> bool:
         """Whether a call that isn't followed, and measures nothing, leaves every state as it is."""
@@ -551,7 +567,7 @@ class Expressions:
         return (
             (result if result is not None and result.kind is not ValueKind.TRUTH else None)
             or self.tensors.held(value, state)
-            or self.regions.held(value, state)
+            or region_held(self._module, value)
             or self._object(value, state)
             or self.conditions.as_test(value, state)
         )

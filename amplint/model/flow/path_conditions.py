@@ -20,7 +20,6 @@ from amplint.model.objects.terms import (
     added,
     enabled,
     equal,
-    implied,
     literal,
     multiple,
     on_device,
@@ -113,7 +112,7 @@ class Conditions:
                 return state.has_gradients()
             if value.is_path and self._objects.function(value.name) is not None:
                 return True
-        known = implied(condition, state.truths)
+        known = state.implied(condition)
         return known if known is not None else _of_number(condition, state)
 
     def _computed(self, test: ir.Value, state: State) -> bool | None:

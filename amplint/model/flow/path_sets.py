@@ -78,7 +78,7 @@ def without_idle_facts(states: list[State]) -> list[State]:
 
 def without_finished(states: list[State], keys: frozenset[str]) -> list[State]:
     """States that differ only in what they know of variables that are of no more use, joined."""
-    if len(states) < 2:
+    if len(states) < 2 or not any(state.speaks_of_any(keys) for state in states):
         return states
     groups: dict[State, list[State]] = {}
     for state in states:

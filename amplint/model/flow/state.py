@@ -16,6 +16,7 @@ from amplint.model.objects.terms import (
     added,
     calls_of,
     has_calls,
+    implied,
     literal,
     mentions,
     multiple,
@@ -415,10 +416,14 @@ class State(NamedTuple):
         """The truth of a condition on this path."""
         return _truths(self.facts).get(condition)
 
-    @property
-    def truths(self) -> dict[Term, bool]:
-        """The conditions whose truth this path knows."""
-        return _truths(self.facts)
+    def implied(self, condition: Term) -> bool | None:
+        """The truth of a condition by what the path knows of the same thing; None where that doesn't tell."""
+        return _implied(condition, self.facts)
+
+    def speaks_of_any(self, keys: Iterable[str]) -> bool:
+        """Whether some variables are in what this path knows of variables and conditions."""
+        held, known = _names_held(self.env), _names_known(self.facts)
+        return any(key in held or key in known for key in keys)
 
     @property
     def absent(self) -> frozenset[Term]:
@@ -471,6 +476,11 @@ def _variables(env: frozenset[tuple[str, AbstractValue]]) -> dict[str, AbstractV
 @lru_cache(maxsize=_PARTS)
 def _truths(facts: frozenset[Fact]) -> dict[Term, bool]:
     return dict(reversed([*facts]))
+
+
+@lru_cache(maxsize=_PARTS)
+def _implied(condition: Term, facts: frozenset[Fact]) -> bool | None:
+    return implied(condition, _truths(facts))
 
 
 @lru_cache(maxsize=_PARTS)

@@ -45,6 +45,10 @@ def _told(given: ir.Value | None, on: GradMode, off: GradMode) -> GradMode:
 
 def without_gradients(module: Module, node: ir.Node) -> bool:
     """Whether no gradients are made at a node, by what stands round it in its file, or is set right before it."""
+    return module.once(_without_gradients, node)
+
+
+def _without_gradients(module: Module, node: ir.Node) -> bool:
     child, up = node, node.parent
     while up is not None:
         modes: list[GradMode | None] = []

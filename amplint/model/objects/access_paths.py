@@ -118,7 +118,7 @@ class Keys:
         known = self.call_context.recognised
         if known.origins != len(self._origins):  # more is known of what objects are
             known.origins = len(self._origins)
-            for each in (known.callees, known.harmless, known.inert, known.idle):
+            for each in (known.callees, known.harmless, known.inert, known.idle, known.quiet):
                 each.clear()
             if self.call_context.aliases or self.call_context.classes:
                 known.events.clear()
