@@ -396,7 +396,7 @@ class Expressions:
         if callee.maker is not None:
             done = [state.without(known.prefix(callee.maker.function.scope)) for state in done]
         done = joined(
-            [state.replace(result=(call.id, state.result[1]) if state.result is not None else None) for state in done]
+            state.with_result((call.id, state.result[1])) if state.result is not None else state for state in done
         )
         if len(done) > len(states) and not self.calls.scales(function):
             return without_idle_variables(done)  # in what it asks for itself, its paths need not be kept apart
@@ -424,16 +424,18 @@ class Expressions:
 
     def _body(self, function: ir.Function, states: list[State]) -> list[State]:
         opened = self.regions.decorators(function)
-        depths = {len(state.regions) for state in states}
-        states = [state.replace(regions=(*state.regions, *opened), result=None) for state in states]
+        depths = {len(state.regions) for state in states} if opened else set()
+        states = [state.with_result(None) for state in states]
+        if opened:
+            states = [state.replace(regions=(*state.regions, *opened)) for state in states]
         paths = self._run(function.body, states)
         for state in paths.raises:
             self.transfer.end(state)
         at_end = (
             (0, AbstractValue(ValueKind.TRUTH, flag=False)) if returned(function) else None
         )  # None, where there is a choice
-        ended = [*(state.replace(result=at_end) for state in paths.normal), *paths.exits]
-        if opened and len(depths) == 1:
+        ended = [*(state.with_result(at_end) for state in paths.normal), *paths.exits]
+        if len(depths) == 1:
             depth = depths.pop()
             ended = [state.replace(regions=state.regions[:depth]) for state in ended]
         return joined(ended)

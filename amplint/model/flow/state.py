@@ -285,7 +285,7 @@ class State(NamedTuple):
 
     def holds_numbers(self) -> bool:
         """Whether some variable holds a scaled loss, a scale or a norm."""
-        return bool(self.holding(ValueKind.SCALED) or self.holding(ValueKind.SCALE) or self.holding(ValueKind.NORM))
+        return not _kinds_held(self.env).isdisjoint((ValueKind.SCALED, ValueKind.SCALE, ValueKind.NORM))
 
     def object_of(self, key: str) -> str:
         """The object that a variable stands for on this path, or the part of it."""
@@ -300,9 +300,12 @@ class State(NamedTuple):
 
     def without(self, prefix: str, but: frozenset[str] = frozenset()) -> State:
         """What is known of a function's own variables forgotten, `but` for some: it has ended."""
-        names = [name for name, _ in self.env]
-        names += (_names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
-        return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", "\n".join(names))) - but))
+        names = "\n".join(
+            (_names_bound(self.env), _names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
+        )
+        if prefix not in names:
+            return self
+        return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", names)) - but))
 
     def bind(self, key: str, held: AbstractValue | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
@@ -356,6 +359,10 @@ class State(NamedTuple):
             ),
             in_sight=frozenset(each for each in self.in_sight if each == name(each)),
         )
+
+    def with_result(self, result: tuple[int, AbstractValue] | None) -> State:
+        """This state behind a call that was followed, and has returned something."""
+        return self if result == self.result else self.replace(result=result)
 
     # --- the scaler's protocol --------------------------------------------------------------------------------------
 
@@ -459,8 +466,10 @@ class State(NamedTuple):
 
     def with_fact(self, condition: Term, holds: bool) -> State:
         """The condition holds (or doesn't) from here on."""
-        facts = {fact for fact in self.facts if fact.condition != condition}
-        return self.replace(facts=frozenset(facts | {Fact(condition, holds)}))
+        fact = Fact(condition, holds)
+        if fact in self.facts and Fact(condition, not holds) not in self.facts:
+            return self
+        return self.replace(facts=frozenset({each for each in self.facts if each.condition != condition} | {fact}))
 
 
 _PLACES = {name: place for place, name in enumerate(State._fields)}
@@ -494,6 +503,11 @@ def _holding(env: frozenset[tuple[str, AbstractValue]], kind: ValueKind) -> froz
 
 
 @lru_cache(maxsize=_PARTS)
+def _kinds_held(env: frozenset[tuple[str, AbstractValue]]) -> frozenset[ValueKind]:
+    return frozenset(held.kind for _, held in env)
+
+
+@lru_cache(maxsize=_PARTS)
 def _objects_held(env: frozenset[tuple[str, AbstractValue]]) -> list[tuple[str, str]]:
     return [(name, held.key) for name, held in env if held.kind is ValueKind.OBJECT]
 
@@ -504,6 +518,11 @@ def _objects_held(env: frozenset[tuple[str, AbstractValue]]) -> list[tuple[str, 
 @lru_cache(maxsize=_PARTS)
 def _names_held(env: frozenset[tuple[str, AbstractValue]]) -> str:
     return "\n".join(each for name, held in env for each in (name, held.names))
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_bound(env: frozenset[tuple[str, AbstractValue]]) -> str:
+    return "\n".join(name for name, _ in env)
 
 
 @lru_cache(maxsize=_PARTS)
