@@ -154,13 +154,11 @@ class Module:
 
     def cls(self, number: int) -> ir.Class | None:
         """The class with an id, in other files too."""
-        classes = (each for each in self.whole.piece_of(number).statements if isinstance(each, ir.Class))
-        return next((each for each in classes if each.id == number), None)
+        return next((each for each in self.whole.piece_of(number).classes if each.id == number), None)
 
     def function(self, number: int) -> ir.Function | None:
         """The function with an id, in other files too; a lambda is none."""
-        functions = (each for each in self.whole.piece_of(number).statements if isinstance(each, ir.Function))
-        return next((each for each in functions if each.id == number), None)
+        return next((each for each in self.whole.piece_of(number).all_functions if each.id == number), None)
 
     def references(self, *names: str) -> Iterator[ir.Value]:
         """The file's names and attributes, read or bound, that can stand for one of the qualified `names`.

@@ -332,7 +332,7 @@ class Expressions:
         return after if backwards and after is not None else state.havoc_gradients()
 
     def _is_quiet(self, value: ir.Value) -> bool:
-        """Whether an expression leaves every state as it is: neither its calls nor anything else in it does anything."""
+        """Whether an expression leaves every state as it is, whatever it calls."""
         known = self._objects.recognised.quiet
         if value.id not in known:
             known[value.id] = (

@@ -300,9 +300,8 @@ class State(NamedTuple):
 
     def without(self, prefix: str, but: frozenset[str] = frozenset()) -> State:
         """What is known of a function's own variables forgotten, `but` for some: it has ended."""
-        names = "\n".join(
-            (_names_bound(self.env), _names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
-        )
+        met = _names_grouped(self.groups), _names_scaling(self.scalers)
+        names = "\n".join((_names_bound(self.env), _names_known(self.facts), *met))
         if prefix not in names:
             return self
         return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", names)) - but))

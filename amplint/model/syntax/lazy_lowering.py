@@ -84,9 +84,24 @@ class Piece:
         return values_of(self.statements)
 
     @cached_property
+    def calls(self) -> list[ir.Call]:
+        """Every call of the piece."""
+        return [each for each in self.values if isinstance(each, ir.Call)]
+
+    @cached_property
     def imports(self) -> list[ir.Import]:
         """Every import of the piece."""
         return [each for each in self.statements if isinstance(each, ir.Import)]
+
+    @cached_property
+    def classes(self) -> list[ir.Class]:
+        """Every class of the piece."""
+        return [each for each in self.statements if isinstance(each, ir.Class)]
+
+    @cached_property
+    def all_functions(self) -> list[ir.Function]:
+        """Every function of the piece that is a statement."""
+        return [each for each in self.statements if isinstance(each, ir.Function)]
 
     def named(self, words: Iterable[str]) -> list[ir.Value]:
         """The names of the piece that are one of some words, and the attributes that end with one; as in `values`."""
@@ -110,7 +125,7 @@ class Piece:
         if count == 1 and isinstance(only, ir.FoldedFunction) and only.name == name:
             yield only
         else:
-            yield from (each for each in self.statements if isinstance(each, ir.Function) and each.name == name)
+            yield from (each for each in self.all_functions if each.name == name)
 
     @cached_property
     def tree(self) -> cst.Module:
