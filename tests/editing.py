@@ -13,6 +13,15 @@ from lsprotocol import types
 
 from amplint.integrations import lsp_server
 
+_EVENT = re.compile(r"backward|step\(|scale|autocast|zero_grad|clip_grad|update\(")
+_EVENTS = (
+    "self.scaler.unscale_(self.optimizer)",
+    "self.scaler.update()",
+    "self.optimizer.step()",
+    "self.optimizer.zero_grad()",
+    "loss.backward()",
+    "torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)",
+)
 _NUMBER = re.compile(r"(?<![\w.'\"])\d+(?![\w.'\"])")
 
 
@@ -92,6 +101,59 @@ def edited(text: str, chance: random.Random) -> str:
             continue
         if new != text:
             return new
+
+
+def rearranged(text: str, chance: random.Random) -> str:
+    """A text with a random edit that leaves it a program: of a line, an event, a name, or a whole function."""
+    while True:
+        new = chance.choice((_with_event, _renamed, _with_function_elsewhere, _shifted, edited))(text, chance)
+        try:
+            ast.parse(new)
+        except SyntaxError:
+            continue
+        if new != text:
+            return new
+
+
+def _with_event(text: str, chance: random.Random) -> str:
+    """With one more event of AMP, or without one."""
+    lines = text.split("\n")
+    rows = [row for row, line in enumerate(lines) if _EVENT.search(line)]
+    row = chance.choice(rows or [0])
+    line = lines[row]
+    margin = line[: len(line) - len(line.lstrip())]
+    lines[row : row + 1] = chance.choice(([], [line, line], [line, f"{margin}{chance.choice(_EVENTS)}"]))
+    return "\n".join(lines)
+
+
+def _renamed(text: str, chance: random.Random) -> str:
+    """With another name for something, in all places or in one."""
+    words = sorted({each.id for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Name)})
+    words += [each.name for each in ast.walk(ast.parse(text)) if isinstance(each, ast.FunctionDef)]
+    return re.sub(rf"\b{chance.choice(words)}\b", chance.choice(words), text, count=chance.choice((0, 1)))
+
+
+def _with_function_elsewhere(text: str, chance: random.Random) -> str:
+    """With a function that is moved behind another one, copied there, or gone."""
+    lines = text.split("\n")
+    functions = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.FunctionDef)]
+    if not functions:
+        return text
+    moved, place = chance.choice(functions), chance.choice(functions)
+    body, end = lines[moved.lineno - 1 : moved.end_lineno], place.end_lineno or 0
+    if chance.random() < 0.7 and not moved.lineno <= end <= (moved.end_lineno or 0):
+        lines[end:end] = body
+    if chance.random() < 0.7:
+        start = moved.lineno - 1 + (len(body) if end < moved.lineno and len(lines) > text.count("\n") + 1 else 0)
+        del lines[start : start + len(body)]
+    return "\n".join(lines)
+
+
+def _shifted(text: str, chance: random.Random) -> str:
+    """With a line more between others, which moves what is behind it."""
+    lines = text.split("\n")
+    lines.insert(chance.randrange(len(lines)), chance.choice(("", "# noted", "import math")))
+    return "\n".join(lines)
 
 
 def _is_simple(node: ast.AST) -> bool:

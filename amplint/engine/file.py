@@ -67,9 +67,11 @@ def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = Tru
     return _check(with_commands(Source.from_text(text, filename)), settings, noqa=noqa)
 
 
-@_forgets
 def draft_text(text: str, filename: str, settings: Settings) -> tuple[Result, Callable[[], Result]]:
-    """The findings in a file's text as `check_text` has them, but that no fix is tried; and what tries the fixes."""
+    """The findings in a file's text as `check_text` has them, but that no fix is tried; and what tries the fixes.
+
+    Who asks for it edits the text, and asks again: the syntax trees are kept.
+    """
     data = text.encode("utf-8", "surrogatepass")
     if settings.docs or is_always_utf8(filename) or not prefilter.matters(data, settings.codes):
         done = check_text(text, filename, settings)

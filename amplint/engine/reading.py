@@ -49,8 +49,10 @@ def forget() -> None:
     """Forget the syntax trees of what was read last, at which Python's garbage collector would look again and again."""
     if "amplint.model.syntax.lazy_lowering" in sys.modules:
         from amplint.model.syntax.lazy_lowering import forget_trees  # noqa: PLC0415 - it imports libcst
+        from amplint.model.syntax.positions import forget_positions  # noqa: PLC0415 - it imports libcst
 
         forget_trees()
+        forget_positions()
 
 
 def read(

@@ -134,6 +134,11 @@ class Module:
         """Every call of the file."""
         return self.own.calls
 
+    def statements_round(self, offset: int) -> list[ir.Statement]:
+        """The statements of the file that stand round an offset, in the order of the text."""
+        near = (each for piece in self.folded.pieces_round(offset) for each in piece.statements)
+        return [each for each in near if self.span(each)[0] <= offset < self.span(each)[1]]
+
     def value_of(self, number: int) -> ir.Value | None:
         """The value with an id, in other files too."""
         piece = self.whole.piece_of(number)
@@ -149,13 +154,11 @@ class Module:
 
     def cls(self, number: int) -> ir.Class | None:
         """The class with an id, in other files too."""
-        classes = (each for each in self.whole.piece_of(number).statements if isinstance(each, ir.Class))
-        return next((each for each in classes if each.id == number), None)
+        return next((each for each in self.whole.piece_of(number).classes if each.id == number), None)
 
     def function(self, number: int) -> ir.Function | None:
         """The function with an id, in other files too; a lambda is none."""
-        functions = (each for each in self.whole.piece_of(number).statements if isinstance(each, ir.Function))
-        return next((each for each in functions if each.id == number), None)
+        return next((each for each in self.whole.piece_of(number).all_functions if each.id == number), None)
 
     def references(self, *names: str) -> Iterator[ir.Value]:
         """The file's names and attributes, read or bound, that can stand for one of the qualified `names`.

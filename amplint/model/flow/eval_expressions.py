@@ -22,7 +22,7 @@ from amplint.model.flow.gradient_reads import read_of
 from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.guessed_branches import Guesses
 from amplint.model.flow.last_uses import lasting_locals
-from amplint.model.flow.open_regions import Regions
+from amplint.model.flow.open_regions import Regions, region_held
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.path_sets import Outcome, joined, without_idle_variables
 from amplint.model.flow.state import AbstractValue, State, ValueKind
@@ -109,7 +109,7 @@ class Expressions:
 
     def evaluate(self, value: ir.Value, states: list[State]) -> list[State]:
         """The states after an expression; those on which it raises are left out."""
-        if not states or not self._effects.has_effects(value):
+        if not states or not self._effects.has_effects(value) or self._is_quiet(value):
             return states
         if isinstance(value, ir.Conditional):
             return self._arms(value.test, {True: value.then, False: value.other}, states)
@@ -278,7 +278,7 @@ class Expressions:
     def _call(self, call: ir.Call, states: list[State]) -> list[State]:
         measure = read_of(self._module, call)
         callee = self.calls.callee(call) if measure is None else None
-        if measure is None and callee is None and (self._is_inert(call) or self.calls.is_idle(call)):
+        if measure is None and self._is_quiet_call(call):
             return states
         if callee is not None and self._is_followed(callee.function):
             given = self.calls.given(call, callee, self._handed)
@@ -331,6 +331,22 @@ class Expressions:
             after = self.transfer.apply(event, after) if after is not None else None
         return after if backwards and after is not None else state.havoc_gradients()
 
+    def _is_quiet(self, value: ir.Value) -> bool:
+        """Whether an expression leaves every state as it is, whatever it calls."""
+        known = self._objects.recognised.quiet
+        if value.id not in known:
+            known[value.id] = (
+                not isinstance(value, (ir.Conditional, ir.Bool, ir.Comprehension, ir.Walrus, ir.Suspend))
+                and all(map(self._is_quiet, self._effects.operands(value)))
+                and read_of(self._module, value) is None
+                and not (isinstance(value, ir.Attribute) and self._events.external_calls.runs_by_reading(value))
+                and (not isinstance(value, ir.Call) or self._is_quiet_call(value))
+            )
+        return known[value.id]
+
+    def _is_quiet_call(self, call: ir.Call) -> bool:
+        return self.calls.callee(call) is None and (self._is_inert(call) or self.calls.is_idle(call))
+
     def _is_inert(self, call: ir.Call) -> bool:
         """Whether a call that isn't followed, and measures nothing, leaves every state as it is."""
         known = self._objects.recognised.inert
@@ -380,7 +396,7 @@ class Expressions:
         if callee.maker is not None:
             done = [state.without(known.prefix(callee.maker.function.scope)) for state in done]
         done = joined(
-            [state.replace(result=(call.id, state.result[1]) if state.result is not None else None) for state in done]
+            state.with_result((call.id, state.result[1])) if state.result is not None else state for state in done
         )
         if len(done) > len(states) and not self.calls.scales(function):
             return without_idle_variables(done)  # in what it asks for itself, its paths need not be kept apart
@@ -408,16 +424,18 @@ class Expressions:
 
     def _body(self, function: ir.Function, states: list[State]) -> list[State]:
         opened = self.regions.decorators(function)
-        depths = {len(state.regions) for state in states}
-        states = [state.replace(regions=(*state.regions, *opened), result=None) for state in states]
+        depths = {len(state.regions) for state in states} if opened else set()
+        states = [state.with_result(None) for state in states]
+        if opened:
+            states = [state.replace(regions=(*state.regions, *opened)) for state in states]
         paths = self._run(function.body, states)
         for state in paths.raises:
             self.transfer.end(state)
         at_end = (
             (0, AbstractValue(ValueKind.TRUTH, flag=False)) if returned(function) else None
         )  # None, where there is a choice
-        ended = [*(state.replace(result=at_end) for state in paths.normal), *paths.exits]
-        if opened and len(depths) == 1:
+        ended = [*(state.with_result(at_end) for state in paths.normal), *paths.exits]
+        if len(depths) == 1:
             depth = depths.pop()
             ended = [state.replace(regions=state.regions[:depth]) for state in ended]
         return joined(ended)
@@ -551,7 +569,7 @@ class Expressions:
         return (
             (result if result is not None and result.kind is not ValueKind.TRUTH else None)
             or self.tensors.held(value, state)
-            or self.regions.held(value, state)
+            or region_held(self._module, value)
             or self._object(value, state)
             or self.conditions.as_test(value, state)
         )

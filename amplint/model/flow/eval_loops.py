@@ -20,6 +20,7 @@ from amplint.model.syntax.interpreter import Rounds
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.objects.call_context import CallContext
 
 MAX_ROUNDS = 6
 # How a comparison of a loop's index with its last value comes out in the last iteration.
@@ -53,6 +54,7 @@ class Loops:
         self._containers = module.once(Containers)
         self._events = events(module)
         self._expressions = expressions
+        self._known_numbers: dict[tuple[int, CallContext, object], _Numbers] = {}
         self.counters: set[str] = set()  # variables of which it is known whether they are at 0
 
     def rounds(self, loop: ir.For | ir.While, states: list[State]) -> list[Rounds[State]]:
@@ -81,6 +83,12 @@ class Loops:
 
     def _numbers(self, loop: ir.For | ir.While) -> _Numbers:
         """What is known of a loop's numbers from one iteration to the next."""
+        question = loop.id, self._objects.call_context, self._objects.names_known
+        if question not in self._known_numbers:
+            self._known_numbers[question] = self._find_numbers(loop)
+        return self._known_numbers[question]
+
+    def _find_numbers(self, loop: ir.For | ir.While) -> _Numbers:
         # What is computed anew in each iteration would only keep paths apart; flags carry over.
         assigned = self._objects.assigned_in(loop, flags=False)
         asked = self._asked_numbers(loop)

@@ -65,7 +65,7 @@ class Statements(Interpreter[State]):
 
     def behind_statement(self, statement: ir.Statement, states: list[State]) -> list[State]:
         """The states at the end of a statement: what a call in it has returned is of no more use."""
-        found = joined(state.replace(result=None) if state.result else state for state in states)
+        found = joined(state.with_result(None) for state in states)
         if self._following is Following.ROUGHLY:
             return knowing_only(found, deciding_names(self._module, ir.function_of(statement) or self._module.program))
         keys = finished_by(self._module, statement)

@@ -21,6 +21,10 @@ _PLAIN = {f"builtins.{name}" for name in ("int", "float", "bool", "abs", "round"
 
 def finished_by(module: Module, statement: ir.Statement) -> frozenset[str]:
     """The keys of the local variables that no path reads or binds after a statement."""
+    return module.once(_finished_by, statement)
+
+
+def _finished_by(module: Module, statement: ir.Statement) -> frozenset[str]:
     function = ir.function_of(statement)
     return module.once(_finished, function).get(statement.id, frozenset()) if function is not None else frozenset()
 

@@ -113,21 +113,6 @@ class Regions:
         said = decided(self._module).of(region.enabled)
         return said == TRUE if said in (TRUE, FALSE) else None
 
-    def held(self, value: ir.Value, state: State) -> AbstractValue | None:
-        """The region that a variable bound to `value` holds."""
-        if isinstance(value, ir.Call) and region_of(self._module, value) is not None:
-            return AbstractValue(ValueKind.REGION, call=value.id)
-        table = taken(self._module, value)
-        arms = tuple(table.items.values()) if table is not None else ()
-        if isinstance(value, ir.Conditional):
-            arms = value.then, value.other
-        if arms:
-            for arm in arms:
-                held = self.held(arm, state)
-                if held is not None:
-                    return held._replace(flag=False)
-        return None
-
     def may_be_manual(self, call: ir.Call) -> bool:
         """Whether a call may open or close a region on some path."""
         func = call.func
@@ -165,6 +150,22 @@ class Regions:
             if region is not None and region.enabled is not None and conditions.truth(region.enabled, state) is False:
                 return None
         return opened
+
+
+def region_held(module: Module, value: ir.Value) -> AbstractValue | None:
+    """The region that a variable bound to `value` holds."""
+    return module.once(_region_held, value)  # each path asks again
+
+
+def _region_held(module: Module, value: ir.Value) -> AbstractValue | None:
+    if isinstance(value, ir.Call) and region_of(module, value) is not None:
+        return AbstractValue(ValueKind.REGION, call=value.id)
+    table = taken(module, value)
+    arms = tuple(table.items.values()) if table is not None else ()
+    if isinstance(value, ir.Conditional):
+        arms = value.then, value.other
+    held = next((each for arm in arms if (each := region_held(module, arm)) is not None), None)
+    return held._replace(flag=False) if held is not None else None
 
 
 def _casts_nothing_down(module: Module, region: Region) -> bool:

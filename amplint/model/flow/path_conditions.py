@@ -20,7 +20,6 @@ from amplint.model.objects.terms import (
     added,
     enabled,
     equal,
-    implied,
     literal,
     multiple,
     on_device,
@@ -113,7 +112,7 @@ class Conditions:
                 return state.has_gradients()
             if value.is_path and self._objects.function(value.name) is not None:
                 return True
-        known = implied(condition, state.truths)
+        known = state.implied(condition)
         return known if known is not None else _of_number(condition, state)
 
     def _computed(self, test: ir.Value, state: State) -> bool | None:
@@ -327,13 +326,17 @@ class Conditions:
         if isinstance(value, ir.Constant):
             absent = Fact(present(path(key)), holds=False)
             return absent if value.value is None else Fact(path(key), bool(value.value))
-        if any(made.call is value for made in self._objects.made_by(key)) or self._objects.is_norm(value):
+        if isinstance(value, ir.Call) and self._is_there(key, value):
             return Fact(present(path(key)), holds=True)
         result = before.returned(value)
         if isinstance(value, (ir.Name, ir.Attribute, ir.Compare, ir.Unary, ir.Bool)) or result is not None:
             truth = self.truth(value, before)
             return Fact(path(key), truth) if truth is not None else None
         return None
+
+    def _is_there(self, key: str, call: ir.Call) -> bool:
+        """Whether a call gives something that is not None to the variable with a key: a scaler, or a norm."""
+        return any(made.call is call for made in self._objects.made_by(key)) or self._objects.is_norm(call)
 
     def as_test(self, value: ir.Value, state: State) -> AbstractValue | None:
         """A condition kept in a variable (`use_amp = scaler is not None`), or a remainder (`left = n % k`)."""

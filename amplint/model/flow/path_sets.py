@@ -78,13 +78,14 @@ def without_idle_facts(states: list[State]) -> list[State]:
 
 def without_finished(states: list[State], keys: frozenset[str]) -> list[State]:
     """States that differ only in what they know of variables that are of no more use, joined."""
-    if len(states) < 2:
+    if len(states) < 2 or not any(state.speaks_of_any(keys) for state in states):
         return states
     groups: dict[State, list[State]] = {}
     for state in states:
         env = frozenset(each for each in state.env if each[0] not in keys or each[1].kind is not ValueKind.TEST)
         asked = {name for _, held in env if held.condition is not None for name in names_in(held.condition).split()}
-        facts = frozenset(each for each in state.facts if not _is_about(each.condition, keys - asked))
+        gone = keys - asked
+        facts = frozenset(each for each in state.facts if not _is_about(each.condition, gone))
         groups.setdefault(state.replace(facts=facts, env=env), []).append(state)
     return [group[0] if len(group) == 1 else _shared(bare, group) for bare, group in groups.items()]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.model.flow.gradients import ENTRY, UNKNOWN, GradientKind, Gradients
 from amplint.model.objects.key_parts import contains, is_attribute, moved, owner_of
@@ -16,6 +16,7 @@ from amplint.model.objects.terms import (
     added,
     calls_of,
     has_calls,
+    implied,
     literal,
     mentions,
     multiple,
@@ -154,7 +155,10 @@ class State(NamedTuple):
 
     def replace(self, **changes: object) -> State:
         """This state with some fields changed."""
-        return self._replace(**changes)  # type: ignore[arg-type]
+        values: list[Any] = [*self]
+        for name, value in changes.items():
+            values[_PLACES[name]] = value
+        return State._make(values)  # in half the time of `_replace`
 
     def havoc(self) -> State:
         """This state after something that can't be seen."""
@@ -281,7 +285,7 @@ class State(NamedTuple):
 
     def holds_numbers(self) -> bool:
         """Whether some variable holds a scaled loss, a scale or a norm."""
-        return bool(self.holding(ValueKind.SCALED) or self.holding(ValueKind.SCALE) or self.holding(ValueKind.NORM))
+        return not _kinds_held(self.env).isdisjoint((ValueKind.SCALED, ValueKind.SCALE, ValueKind.NORM))
 
     def object_of(self, key: str) -> str:
         """The object that a variable stands for on this path, or the part of it."""
@@ -296,9 +300,11 @@ class State(NamedTuple):
 
     def without(self, prefix: str, but: frozenset[str] = frozenset()) -> State:
         """What is known of a function's own variables forgotten, `but` for some: it has ended."""
-        names = [name for name, _ in self.env]
-        names += (_names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
-        return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", "\n".join(names))) - but))
+        met = _names_grouped(self.groups), _names_scaling(self.scalers)
+        names = "\n".join((_names_bound(self.env), _names_known(self.facts), *met))
+        if prefix not in names:
+            return self
+        return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", names)) - but))
 
     def bind(self, key: str, held: AbstractValue | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
@@ -352,6 +358,10 @@ class State(NamedTuple):
             ),
             in_sight=frozenset(each for each in self.in_sight if each == name(each)),
         )
+
+    def with_result(self, result: tuple[int, AbstractValue] | None) -> State:
+        """This state behind a call that was followed, and has returned something."""
+        return self if result == self.result else self.replace(result=result)
 
     # --- the scaler's protocol --------------------------------------------------------------------------------------
 
@@ -412,10 +422,14 @@ class State(NamedTuple):
         """The truth of a condition on this path."""
         return _truths(self.facts).get(condition)
 
-    @property
-    def truths(self) -> dict[Term, bool]:
-        """The conditions whose truth this path knows."""
-        return _truths(self.facts)
+    def implied(self, condition: Term) -> bool | None:
+        """The truth of a condition by what the path knows of the same thing; None where that doesn't tell."""
+        return _implied(condition, self.facts)
+
+    def speaks_of_any(self, keys: Iterable[str]) -> bool:
+        """Whether some variables are in what this path knows of variables and conditions."""
+        held, known = _names_held(self.env), _names_known(self.facts)
+        return any(key in held or key in known for key in keys)
 
     @property
     def absent(self) -> frozenset[Term]:
@@ -451,9 +465,13 @@ class State(NamedTuple):
 
     def with_fact(self, condition: Term, holds: bool) -> State:
         """The condition holds (or doesn't) from here on."""
-        facts = {fact for fact in self.facts if fact.condition != condition}
-        return self.replace(facts=frozenset(facts | {Fact(condition, holds)}))
+        fact = Fact(condition, holds)
+        if fact in self.facts and Fact(condition, not holds) not in self.facts:
+            return self
+        return self.replace(facts=frozenset({each for each in self.facts if each.condition != condition} | {fact}))
 
+
+_PLACES = {name: place for place, name in enumerate(State._fields)}
 
 # What is asked of parts of a state, many times on the way to the next one that differs.
 
@@ -469,6 +487,11 @@ def _truths(facts: frozenset[Fact]) -> dict[Term, bool]:
 
 
 @lru_cache(maxsize=_PARTS)
+def _implied(condition: Term, facts: frozenset[Fact]) -> bool | None:
+    return implied(condition, _truths(facts))
+
+
+@lru_cache(maxsize=_PARTS)
 def _absent(facts: frozenset[Fact]) -> frozenset[Term]:
     return frozenset(condition.parts[0] for condition, holds in facts if not holds and condition.op == Op.PRESENT)
 
@@ -476,6 +499,11 @@ def _absent(facts: frozenset[Fact]) -> frozenset[Term]:
 @lru_cache(maxsize=_PARTS)
 def _holding(env: frozenset[tuple[str, AbstractValue]], kind: ValueKind) -> frozenset[str]:
     return frozenset(name for name, held in env if held.kind == kind)
+
+
+@lru_cache(maxsize=_PARTS)
+def _kinds_held(env: frozenset[tuple[str, AbstractValue]]) -> frozenset[ValueKind]:
+    return frozenset(held.kind for _, held in env)
 
 
 @lru_cache(maxsize=_PARTS)
@@ -489,6 +517,11 @@ def _objects_held(env: frozenset[tuple[str, AbstractValue]]) -> list[tuple[str, 
 @lru_cache(maxsize=_PARTS)
 def _names_held(env: frozenset[tuple[str, AbstractValue]]) -> str:
     return "\n".join(each for name, held in env for each in (name, held.names))
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_bound(env: frozenset[tuple[str, AbstractValue]]) -> str:
+    return "\n".join(name for name, _ in env)
 
 
 @lru_cache(maxsize=_PARTS)

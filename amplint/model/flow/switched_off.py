@@ -49,9 +49,8 @@ def _may_have_switches(module: Module) -> bool:
 def _statement_at(module: Module, start: int) -> ir.Statement | None:
     """The innermost statement around an offset."""
     found: ir.Statement | None = None
-    for each in module.own.statements:
-        first, end = module.span(each)
-        if first <= start < end and (found is None or first >= module.span(found)[0]):
+    for each in module.statements_round(start):
+        if found is None or module.span(each)[0] >= module.span(found)[0]:
             found = each
     return found
 

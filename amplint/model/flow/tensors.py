@@ -121,7 +121,7 @@ class Tensors:
 
     def _is_any(self, parts: _Parts, kind: ValueKind, state: State) -> bool:
         """Whether a variable that takes part in a value holds something of a kind."""
-        keys = state.holding(kind)
+        keys = state.holding(kind) if parts.names else ()
         return bool(keys) and any(self._objects.own_key(each) in keys for each in parts.names)
 
     def _parts_of(self, value: ir.Value) -> _Parts:

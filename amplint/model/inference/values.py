@@ -574,8 +574,8 @@ class Follower:
 
     def _stored_by_heirs(self, cls: ir.Class, attr: str) -> Iterator[ir.Value | None]:
         """What classes that inherit a class store in an attribute of their objects."""
-        for other in self._module.whole.near(attr).statements:
-            if isinstance(other, ir.Class) and other is not cls and inherits(self._module, other, cls):
+        for other in self._module.whole.near(attr).classes:
+            if other is not cls and inherits(self._module, other, cls):
                 yield from other.stored(attr)
 
     def _of_body(self, cls: ir.Class, attr: str, *, by_name: bool) -> Step | None:

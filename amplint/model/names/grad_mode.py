@@ -45,12 +45,15 @@ def _told(given: ir.Value | None, on: GradMode, off: GradMode) -> GradMode:
 
 def without_gradients(module: Module, node: ir.Node) -> bool:
     """Whether no gradients are made at a node, by what stands round it in its file, or is set right before it."""
+    return module.once(_without_gradients, node)
+
+
+def _without_gradients(module: Module, node: ir.Node) -> bool:
     child, up = node, node.parent
     while up is not None:
         modes: list[GradMode | None] = []
         if isinstance(child, ir.Statement) and child.block is not None:
-            before = (each for each in reversed(child.block.statements) if each.id < child.id)
-            modes = [_set_by(module, each) for each in before]
+            modes = [mode for number, mode in module.once(_set_in, child.block) if number < child.id]
         if isinstance(up, ir.With):
             modes += [grad_mode(module, item.context) for item in reversed(up.items)]
         if isinstance(up, ir.Function) and isinstance(child, ir.Statement):
@@ -60,6 +63,12 @@ def without_gradients(module: Module, node: ir.Node) -> bool:
                 return mode is GradMode.OFF
         child, up = up, up.parent
     return False
+
+
+def _set_in(module: Module, block: ir.Block) -> list[tuple[int, GradMode | None]]:
+    """What the statements of a suite set, by their ids, the last one first."""
+    found = [(each.id, _set_by(module, each)) for each in reversed(block.statements)]
+    return [(number, mode) for number, mode in found if mode is not None]
 
 
 def _set_by(module: Module, statement: ir.Statement) -> GradMode | None:

@@ -34,10 +34,11 @@ _FOLLOW = 5
 class _Known:
     """The keys and terms of values in one call context, by their ids: paths ask again and again."""
 
-    __slots__ = ("keys", "terms")
+    __slots__ = ("keys", "terms", "variables")
 
     def __init__(self) -> None:
         self.keys: dict[int, str | None] = {}
+        self.variables: dict[int, str] = {}  # the keys of the variables that names are
         self.terms: dict[int, Term | None] = {}
 
 
@@ -118,7 +119,7 @@ class Keys:
         known = self.call_context.recognised
         if known.origins != len(self._origins):  # more is known of what objects are
             known.origins = len(self._origins)
-            for each in (known.callees, known.harmless, known.inert, known.idle):
+            for each in (known.callees, known.harmless, known.inert, known.idle, known.quiet):
                 each.clear()
             if self.call_context.aliases or self.call_context.classes:
                 known.events.clear()
@@ -195,7 +196,12 @@ class Keys:
     def own_key(self, value: ir.Value) -> str | None: ...
     def own_key(self, value: ir.Value) -> str | None:
         """The key of a variable itself, aliases not followed; of any other value its key."""
-        return self.variable(value.scope, value.name) if isinstance(value, ir.Name) else self.key(value)
+        if not isinstance(value, ir.Name):
+            return self.key(value)
+        known = self._here.variables
+        if value.id not in known:
+            known[value.id] = self.variable(value.scope, value.name)
+        return known[value.id]
 
     def variable(self, scope: Scope, name: str) -> str:
         """The key of the variable that `name` is in a scope."""

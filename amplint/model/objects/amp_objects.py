@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.objects.access_paths import Keys, word_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.model.syntax.lazy_lowering import Piece
 
+_MANY = 4096  # of as many names it is remembered what they say
 _OPTIMIZER_NAME = re.compile(r"(?i)optim|^opt$|^opt_|_opt$")
 # What is written where such a name is, where a scaler scales, and where something steps.
 # Texts are searched for them: what starts with letters, and minds their case, is found ten times as fast.
@@ -480,6 +482,7 @@ def _is_loops(target: ir.Node | None) -> bool:
     return isinstance(up, ir.For)
 
 
+@lru_cache(maxsize=_MANY)
 def _is_called_optimizer(name: str) -> bool:
     """Whether a name is one of an optimizer."""
     if not _OPTIMIZER_NAME.search(name) or "sched" in name.lower():

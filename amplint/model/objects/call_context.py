@@ -23,7 +23,7 @@ _Pool = dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, "ir.Class"]]
 
 @dataclass(slots=True)
 class Recognised:
-    """What calls are in one call context, by their ids: found out once, as paths come by again and again.
+    """What calls and other values are in one call context, by their ids: found out once, as paths come by again.
 
     It depends on the call context, and on the keys that call contexts gave so far, of which there are `origins`
     (`Keys.original`).
@@ -34,6 +34,7 @@ class Recognised:
     harmless: dict[int, bool] = field(default_factory=dict)
     inert: dict[int, bool] = field(default_factory=dict)
     idle: dict[int, bool] = field(default_factory=dict)
+    quiet: dict[int, bool] = field(default_factory=dict)
     origins: int = 0
 
 

@@ -181,7 +181,8 @@ class Kept:
         if len(_made_values(cls, attr)) != times:
             return True
         if attr not in self._changed:
-            self._changed[attr] = any(_is_set_from_outside(each, attr) for each in self._module.whole.near(attr).values)
+            named = (each for piece in self._module.whole.near(attr).pieces for each in piece.named((attr,)))
+            self._changed[attr] = any(map(_is_set_from_outside, named))
         return self._changed[attr]
 
     def _is_generated(self, cls: ir.Class) -> bool:
@@ -196,9 +197,9 @@ def _constructor(cls: ir.Class) -> ir.Function | None:
     return next((each for each in methods if each.name == "__init__"), None)
 
 
-def _is_set_from_outside(value: ir.Value, attr: str) -> bool:
-    """Whether a value is an attribute of some name that is assigned in another place than a method of its object."""
-    return isinstance(value, ir.Attribute) and value.attr == attr and ir.is_target(value) and owner_class(value) is None
+def _is_set_from_outside(value: ir.Value) -> bool:
+    """Whether a value is an attribute that is assigned in another place than a method of its object."""
+    return isinstance(value, ir.Attribute) and ir.is_target(value) and owner_class(value) is None
 
 
 def _made_values(cls: ir.Class, attr: str) -> list[ir.Value | None]:

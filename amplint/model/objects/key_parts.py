@@ -135,10 +135,13 @@ class KeySet:
     def __init__(self, keys: Iterable[str]) -> None:
         self._keys = frozenset(keys)
         self._wholes = {whole for key in self._keys for whole in wholes(key)}
+        self._known: dict[str, bool] = {}
 
     def overlaps(self, key: str) -> bool:
         """Whether an object is one of those, has one as a part, or is a part of one."""
-        return key in self._wholes or any(whole in self._keys for whole in wholes(key))
+        if key not in self._known:
+            self._known[key] = key in self._wholes or any(whole in self._keys for whole in wholes(key))
+        return self._known[key]
 
 
 def owner_of(key: str) -> str:

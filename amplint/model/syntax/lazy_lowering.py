@@ -32,8 +32,8 @@ from amplint.sources.source import starts_of_lines
 _IDS = 2
 # Puts the lines of a class's body, which are indented, into a class; and gives one a body whose own is in other pieces.
 _AROUND, _BODY = "class _:\n", " 0\n"
-# When a fix is tried, most pieces are what they were.
-_MOST_TREES = 256
+# When a fix is tried, or a text edited, most pieces are what they were.
+MOST_TREES = 256
 _DEFINITION = re.compile(r"def[\s\\]+([^\W\d]\w*)")
 _ERROR_ROW = re.compile(r"error at (\d+):")
 _TAB = re.compile(r"^ *\t", re.MULTILINE)
@@ -84,9 +84,24 @@ class Piece:
         return values_of(self.statements)
 
     @cached_property
+    def calls(self) -> list[ir.Call]:
+        """Every call of the piece."""
+        return [each for each in self.values if isinstance(each, ir.Call)]
+
+    @cached_property
     def imports(self) -> list[ir.Import]:
         """Every import of the piece."""
         return [each for each in self.statements if isinstance(each, ir.Import)]
+
+    @cached_property
+    def classes(self) -> list[ir.Class]:
+        """Every class of the piece."""
+        return [each for each in self.statements if isinstance(each, ir.Class)]
+
+    @cached_property
+    def all_functions(self) -> list[ir.Function]:
+        """Every function of the piece that is a statement."""
+        return [each for each in self.statements if isinstance(each, ir.Function)]
 
     def named(self, words: Iterable[str]) -> list[ir.Value]:
         """The names of the piece that are one of some words, and the attributes that end with one; as in `values`."""
@@ -110,7 +125,7 @@ class Piece:
         if count == 1 and isinstance(only, ir.FoldedFunction) and only.name == name:
             yield only
         else:
-            yield from (each for each in self.statements if isinstance(each, ir.Function) and each.name == name)
+            yield from (each for each in self.all_functions if each.name == name)
 
     @cached_property
     def tree(self) -> cst.Module:
@@ -141,7 +156,7 @@ def values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
     return found
 
 
-@lru_cache(maxsize=_MOST_TREES)
+@lru_cache(maxsize=MOST_TREES)
 def _tree(text: str) -> cst.Module:
     try:
         return cst.parse_module(text)
@@ -253,6 +268,10 @@ class Folded:
     def piece_of(self, node_id: int) -> Piece:
         """The piece that a node stands in."""
         return self.pieces[bisect_right(self.pieces, node_id, key=_first_id) - 1]
+
+    def pieces_round(self, offset: int) -> list[Piece]:
+        """The piece in whose lines an offset of the text stands, and the class that this is in; in the text's order."""
+        return [each for each in self.pieces if each.start <= offset < (each.end or each.start + len(each.text))]
 
     def _id(self, offset: int) -> int:
         return self._last_id + 1 + _IDS * offset

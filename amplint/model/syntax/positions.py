@@ -7,13 +7,14 @@ Positions are computed on the first question only, and for the piece that is ask
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from amplint.model.syntax import ir
-from amplint.model.syntax.lazy_lowering import Folded, Piece
+from amplint.model.syntax.lazy_lowering import MOST_TREES, Folded, Piece
 from amplint.model.syntax.lower_expressions import Embedded
 from amplint.sources.source import Source, starts_of_lines
 
@@ -32,11 +33,19 @@ def _positions_in(tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
     return _Wrapper(tree, unsafe_skip_copy=True).resolve(PositionProvider)
 
 
+_positions_in_piece = lru_cache(maxsize=MOST_TREES)(_positions_in)
+
+
+def forget_positions() -> None:
+    """Forget what was found out about the trees of pieces."""
+    _positions_in_piece.cache_clear()
+
+
 class _Text:
     """One piece's tree."""
 
     def __init__(self, piece: Piece, start: int) -> None:
-        self.positions = _positions_in(piece.tree)
+        self.positions = _positions_in_piece(piece.tree)
         # The tree's text is the parsed text: libcst keeps every character.
         self._starts = [start + piece.shift + each for each in starts_of_lines(piece.parsed)]
         self.end = start + piece.end if piece.end is not None else None

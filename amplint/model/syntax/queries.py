@@ -100,7 +100,12 @@ class Nodes:
     @cached_property
     def functions(self) -> list[ir.Function]:
         """Every function that is a statement, in the order of the text."""
-        return [each for each in self.statements if isinstance(each, ir.Function)]
+        return [each for piece in self.pieces for each in piece.all_functions]
+
+    @property
+    def classes(self) -> list[ir.Class]:
+        """Every class, in the order of the text."""
+        return [each for piece in self.pieces for each in piece.classes]
 
     @property
     def imports(self) -> list[ir.Import]:
@@ -110,7 +115,7 @@ class Nodes:
     @cached_property
     def calls(self) -> list[ir.Call]:
         """Every call."""
-        return [value for value in self.values if isinstance(value, ir.Call)]
+        return [each for piece in self.pieces for each in piece.calls]
 
 
 @lru_cache(maxsize=_MOST_PATTERNS)

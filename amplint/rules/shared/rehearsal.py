@@ -103,11 +103,7 @@ def is_timed(module: Module, start: int) -> bool:
     """
     if not module.once(_has_clocks):
         return False
-    inside = (
-        each
-        for each in module.functions
-        if module.is_own(each) and module.span(each)[0] <= start < module.span(each)[1]
-    )
+    inside = (each for each in module.statements_round(start) if isinstance(each, ir.Function))
     function = max(inside, key=lambda each: module.span(each)[0], default=None)
     return function is not None and module.once(_only_times, function)
 

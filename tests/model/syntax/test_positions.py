@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 
 import pytest
@@ -121,3 +122,44 @@ def test_inside_a_quoted_annotation() -> None:
     module = lower(text)
     found = [module.text(each) for each in module.values if isinstance(each, ir.Attribute)]
     assert found == ["torch.amp", "torch.amp . GradScaler"]
+
+
+AROUND = """\
+import torch
+
+LIMIT = 3
+
+
+@torch.no_grad()
+def first(x):
+    def inner(y):
+        return y
+
+    # noted
+    return inner(x)
+
+
+class Trainer:
+    size = 2
+
+    # between
+    def step(self):
+        if self.size:
+            return 1
+
+    class Inner:
+        def last(self):
+            return 2
+"""
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_the_statements_round_an_offset_are_those_that_span_it(fold: bool) -> None:
+    def read() -> Module:
+        return build(Source("test.py", AROUND), nothing_declared(), tree=ast.parse(AROUND) if fold else None)
+
+    every, module = read(), read()
+    spans = [(each.id, *every.span(each)) for each in every.statements]
+    for offset in range(len(AROUND)):
+        expected = [number for number, start, end in spans if start <= offset < end]
+        assert [each.id for each in module.statements_round(offset)] == expected
