@@ -68,3 +68,28 @@ def test_a_loss_that_the_program_scales_is_right() -> None:
     text = TEXT.replace("MADE", "Accelerator()").replace("REGION", OWN)
     text = text.replace("backward(loss)", "backward(scaler.scale(loss))").replace("criterion):", "criterion, scaler):")
     assert "AMP207" not in {each.code for each in check(text)}
+
+
+CHOSEN_PRECISION = """\
+import argparse
+
+from accelerate import Accelerator
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", default=DEFAULT)
+args = parser.parse_args()
+accelerator = Accelerator(mixed_precision=args.precision)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for x, y in loader:
+    optimizer.zero_grad()
+    with accelerator.autocast():
+        loss = criterion(model(x), y)
+        accelerator.backward(loss)
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("default", "confidence"), [('"no"', "likely"), ('"fp16"', "certain"), ("None", "certain")])
+def test_a_region_that_is_off_by_default_is_only_likely_to_be_one(default: str, confidence: str) -> None:
+    found = [each for each in check(CHOSEN_PRECISION.replace("DEFAULT", default)) if each.code == "AMP301"]
+    assert [each.confidence.value for each in found] == [confidence]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.dtypes import dtypes
-from amplint.model.inference.values import values_of
+from amplint.model.inference.values import held, option_read, values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
@@ -26,7 +26,8 @@ _PRECISION = {_FABRIC: "precision", _ACCELERATOR: "mixed_precision"}
 class FrameworkRegion(NamedTuple):
     """A region that a call opens. What it is opened for can't be seen: it is chosen with the framework's precision.
 
-    `is_given`: the file gives a precision to what opens it; else it is configured, or that is made, elsewhere.
+    `is_given`: the file gives a precision to what opens it, other than an option that is off by default; else it is
+    configured, or that is made, elsewhere.
     """
 
     region: Region
@@ -85,7 +86,13 @@ class _FrameworkRegions:
         if made and all(self._opens_none(each, value, what) for each, value in zip(made, given, strict=True)):
             return None
         region = Region(call, None, None, None, None, None, opaque=True)
-        return FrameworkRegion(region, any(each is not None for each in given))
+        return FrameworkRegion(region, any(each is not None and not self._is_off_by_default(each) for each in given))
+
+    def _is_off_by_default(self, precision: ir.Value) -> bool:
+        """Whether a precision is an option of the program with a default for which no region is opened."""
+        read = held(self._module, precision)
+        option = option_read(self._module, read) if isinstance(read, ir.Attribute) else None
+        return option is not None and isinstance(option.default, ir.Constant) and option.default.value in _WHOLE
 
     def _opens_none(self, made: ir.Call, precision: ir.Value | None, what: str) -> bool:
         """Whether what is made with a precision surely opens no region: an Accelerator's may be configured."""
