@@ -313,8 +313,8 @@ def _inverted(module: Module) -> Iterator[_Ignored]:
         if reads and action is not None and all(isinstance(each.parent, ir.Unary) for each in reads):
             flag = module.text(option.call.positional[0]).strip("\"'")
             message = (
-                f'`{flag}` does the opposite: "store_false" makes `{attr}` false, and {module.line(reads[0])} negates '
-                'it; use `action="store_true"`'
+                f'giving `{flag}` enables what it should disable: "store_false" makes `{attr}` false, and '
+                f'{module.line(reads[0])} negates it; use `action="store_true"`'
             )
             yield _Ignored(action, message, withheld="users may rely on what the option does now")
 

@@ -150,7 +150,7 @@ def _flat_buffers(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(clear.call),
             f"this call sets the gradient of the flat buffer in `{clear.maker.name}` to None: the next backward pass "
-            "doesn't fill that gradient, and the scaler's step raises; pass `set_to_none=False`",
+            "fills only the parameters' own gradients, and the scaler's step raises; pass `set_to_none=False`",
             fix=Fix(Applicability.UNSAFE, "Pass `set_to_none=False`", (edit,)),
         )
 
@@ -206,9 +206,9 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
     is_own = ir.function_of(new[0]) is ir.function_of(loss)
     return rule.finding(
         module.span(new[0]),
-        "where this new tensor is the loss, no parameter gets a gradient: the scaler's step on "
-        f"{module.line(steps[0].call)} raises; for that batch, skip the backward pass, the step and `update()`",
-        withheld="amplint can't tell what else to skip for that batch",
+        "if the loss is this new tensor, no parameter gets a gradient, and the scaler's step on "
+        f"{module.line(steps[0].call)} raises; in such an iteration, skip the backward pass, the step and `update()`",
+        withheld="amplint can't tell what else to skip in such an iteration",
         confidence=Confidence.CERTAIN if is_own else Confidence.LIKELY,  # training may never take that path
     )
 

@@ -207,7 +207,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     apart = stepped_apart(module, each.flow, each.violation.scaler)
     if apart is not None and not _comes_twice_anyway(each):
-        waits = f"this `update()` raises in each iteration without a step of `{apart.optimizer(module)}`"
+        waits = (
+            f"this `update()` raises in iterations in which the optimizer `{apart.optimizer(module)}` doesn't step, as "
+            "no gradients are checked then"
+        )
         return _said_of_two(module, each, apart, waits)
     offered, withheld = _fix_again(module, own, each) if own else (None, _TWO_FUNCTIONS)
     to_do, beside = _AFTER, _set_beside(module, each.node)

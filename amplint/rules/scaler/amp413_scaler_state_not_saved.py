@@ -1205,7 +1205,7 @@ def _fix(
         if why is not None:
             return (
                 None,
-                f"the checkpoint is saved on {module.line(state.call)} {why}; save the scaler's `state_dict()` by hand",
+                f"the checkpoint is saved on {module.line(state.call)}{why}; save the scaler's `state_dict()` by hand",
             )
         slots[slot.whole.id] = slot
         keys.add(slot.key)
@@ -1240,7 +1240,7 @@ def _why_no_load(module: Module, usage: ScalerUsage, resumed: bool) -> str:
     if calls:
         why = why_not_at(module, usage, calls[0])
         loaded = f"an optimizer's state is loaded on {module.line(calls[0])}"
-        return f"{loaded} {why or 'from what may be another checkpoint'}"
+        return f"{loaded}{why or ' from what may be another checkpoint'}"
     call = handed_over(module)
     if call is not None:
         return (
@@ -1310,7 +1310,7 @@ def _load_edits(
         if why is not None or scaler is None:
             todo = "create the scaler first, and load its `state_dict()` after the optimizer's"
             elsewhere = "load the scaler's `state_dict()` where the scaler is accessible"
-            return f"{where} {why}; {todo if in_reach(module, usage, call) else elsewhere}"
+            return f"{where}{why or ''}; {todo if in_reach(module, usage, call) else elsewhere}"
         plain = f"{where} in a form that amplint can't extend; load the scaler's `state_dict()` by hand"
         if statement is None or indentation(module, statement) is None:
             return plain

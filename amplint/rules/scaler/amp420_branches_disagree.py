@@ -241,7 +241,7 @@ def _without_scaler(module: Module, unbound: UnboundUse) -> str:
         error = "AttributeError"
     return (
         f"`{name}` is created only in {'' if unbound.holds else 'the `else` of '}the `if` on "
-        f"{module.line(unbound.test)}: where `{module.on_one_line(unbound.test)}` is "
+        f"{module.line(unbound.test)}: if `{module.on_one_line(unbound.test)}` is "
         f"{'false' if unbound.holds else 'true'}, this line raises {error}"
     )
 
@@ -312,7 +312,8 @@ def _of_one_arm(module: Module, found: Difference) -> Finding:
     what, missing, to_do = found.what, _MISSING[found.what], _TO_DO[found.what]
     if found.steps:
         names = " and ".join(f"`{module.on_one_line(_optimizer(each, found.arm.scaled))}`" for each in found.steps)
-        what, missing, to_do = f"{what} {names}", missing.format(names), to_do.format(names)
+        of = "the optimizers" if len(found.steps) > 1 else "the optimizer"
+        what, missing, to_do = f"{what} {of} {names}", missing.format(names), to_do.format(names)
     unscaled = found.what == CLIPS and not found.arm.scaled
     where = " (after `unscale_()`)" if unscaled else ""
     return rule.finding(
