@@ -50,7 +50,8 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
         return None
     start, end = module.span(call)
     where = _where(module, finding.start)
-    message = f"this call runs line {row} of {where}: {_OWN_LINE.sub(r'\g<0> of this file', finding.message)}"
+    said = _OWN_LINE.sub(r"\g<0> of this file", finding.message)
+    message = f"this runs line {row} of {where}: {said}"
     return finding._replace(
         start=start,
         end=end,

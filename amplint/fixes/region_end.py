@@ -119,7 +119,8 @@ def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | 
         return Refused("the region is on one line with other code; move the code by hand")
     if len(region.items) > 1:
         return Refused(
-            f"a fix would move the loss into {_others(module, region)} too; compute the loss in a `with` for autocast alone"
+            f"a fix would move the loss into {_others(module, region)} too; compute the loss in a `with` for autocast "
+            "alone"
         )
     stretch = _end(module, region), _end(module, last)
     edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)

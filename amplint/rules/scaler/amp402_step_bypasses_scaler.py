@@ -197,8 +197,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if _is_of_another_object(module, value, receiver(reached.event)):
         return rule.finding(
             module.span(reached.event.call),
-            f"{when(module, each)}{_named(optimizer)} {what}; pass the scaler on {module.line(value)} to this object, and "
-            "step with that scaler",
+            f"{when(module, each)}{_named(optimizer)} {what}; pass the scaler on {module.line(value)} to this object, "
+            "and step with that scaler",
             withheld="the scaler and the optimizer belong to different objects",
             confidence=misuse.confidence,
         )

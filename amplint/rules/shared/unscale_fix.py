@@ -198,7 +198,7 @@ class ClipFix:
         return Fix(kind, title, (before, gone)), None
 
     def _place_above(self, unscale: Event, statement: ir.Statement) -> ir.Statement | str:
-        """The statement before which an `unscale_` that comes too late can go, in its own suite; or why there is none."""
+        """The statement before which an `unscale_` that comes too late can go, in its own suite; or why not."""
         at = self._place(unscale.call)
         above = upwards(at) if not isinstance(at, str) else ()
         place = next((each for each in above if each.block is statement.block), None)
