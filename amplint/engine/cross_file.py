@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from amplint.registry.rule import Rule
 
 _MOST = 16  # files that are kept with what they mean
+# A line of this file, in a message that also names lines of another one.
+_OWN_LINE = re.compile(r"\blines? \d+\b(?! of | and )")
 
 
 def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
@@ -47,7 +50,8 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
         return None
     start, end = module.span(call)
     where = _where(module, finding.start)
-    message = f"this call runs line {row} of {where}: {finding.message}"
+    said = _OWN_LINE.sub(r"\g<0> of this file", finding.message)
+    message = f"this runs line {row} of {where}: {said}"
     return finding._replace(
         start=start,
         end=end,

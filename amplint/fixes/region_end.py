@@ -119,7 +119,8 @@ def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | 
         return Refused("the region is on one line with other code; move the code by hand")
     if len(region.items) > 1:
         return Refused(
-            f"the `with` also enters {_others(module, region)}; compute the loss in a `with` for autocast alone"
+            f"a fix would move the loss into {_others(module, region)} too; compute the loss in a `with` for autocast "
+            "alone"
         )
     stretch = _end(module, region), _end(module, last)
     edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
@@ -138,8 +139,8 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
         return Refused("the region is on one line with other code; move the code by hand")
     if len(region.items) > 1:
         return Refused(
-            f"the `with` also enters {_others(module, region)}; begin a `with` for autocast alone before the forward "
-            "pass"
+            f"a fix would move the forward pass into {_others(module, region)} too; begin a `with` for autocast alone "
+            "before the forward pass"
         )
     if region.items[0].target is not None:
         return Refused("the `with` has an `as` name, which other code may use; move the `with` by hand")

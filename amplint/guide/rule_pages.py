@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -56,9 +57,11 @@ _LEGEND = (
     (r"\bupdate (?=off by|[\d.,e+-]+ x|not finite)", "`update` is the change of the model's parameters by one step."),
     (
         r"\boff by",
-        "`off by` is the difference from the same program in float32. A few percent is normal, as float16 and "
-        "bfloat16 round.",
+        "`off by` is the difference from the same program in float32. Rounding to float16 or bfloat16 alone gives up "
+        "to a few percent, which differs between programs: compare the two columns.",
     ),
+    (r"\bgradients (?=off by|[\d.,e+-]+ x)", "`gradients` are those that the steps used."),
+    (r"[\d.]+% off\b", "`{0}`: the difference from the same norm in float32."),
     (
         r"a step used [\d.,e+-]+ x the norm that the clip after it allows",
         "`{0}`: the clip came after the step, which used gradients whose norm was that many times the clip's bound.",
@@ -130,7 +133,13 @@ def _alike(shown: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     for each in shown:
         exception = _EXCEPTION.match(each["before"])
         found.setdefault(exception[0] if exception else _NUMBERS.sub("#", each["before"]), []).append(each)
-    return sorted(found.values(), key=len, reverse=True)
+    return sorted(map(_most_frequent_first, found.values()), key=len, reverse=True)
+
+
+def _most_frequent_first(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A group, whose first one stands for all of it in the table."""
+    counts = Counter(each["before"] for each in group)
+    return sorted(group, key=lambda each: -counts[each["before"]])
 
 
 def shortened(said: str) -> str:
@@ -311,7 +320,8 @@ def _proof_table(rule: Rule) -> str:
     head = [
         "",
         "Each test program for this rule was run twice with torch: once with the misuse, and once corrected (by the "
-        "fix, or by hand where there is none). Each row shows one result, and how many programs gave it.",
+        "fix, or by hand where there is none). Programs whose results differ only in their numbers share a row, which "
+        "shows the most frequent numbers.",
         "",
     ]
     columns = ["programs", *(["device"] if with_device else []), "wrong program", "corrected program"]

@@ -253,7 +253,7 @@ def test_settings_that_are_named(project: Write, watching: Callable[..., Watchin
     (root / "lib" / "helpers.py").write_text(WRONG)
     first, found, *_ = process.round()
     assert first == "lib/helpers.py"
-    assert found.startswith("scripts/train.py:11:9: AMP401 error: this call runs line 5 of ../lib/helpers.py")
+    assert found.startswith("scripts/train.py:11:9: AMP401 error: this runs line 5 of ../lib/helpers.py")
     (root / "conf" / "any.toml").write_text("ignore = ['AMP101', 'AMP4']\n")
     assert process.round() == ["conf/any.toml", "no findings"]
     (root / "conf" / "any.toml").write_text("ignroe = 1\n")

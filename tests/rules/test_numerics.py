@@ -599,7 +599,7 @@ def test_a_variance_in_another_file(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(text)
     findings = check(text, str(tmp_path / "train.py"), Settings(frozenset(["AMP511"]), isolated=True))
     assert [text[each.start : each.end] for each in findings] == ["spread(x, window)"]
-    assert findings[0].message.startswith("this call runs line 6 of losses.py")
+    assert findings[0].message.startswith("this runs line 6 of losses.py")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ amplint also reports nothing if:
 - the arguments are unpacked (`**kwargs`);
 - the call has `enabled=False`;
 - `enabled`, or an `if` around the scaler, checks the device;
-- `enabled` is a field of a class of settings, and its objects are created with True only after other devices have
-  raised an exception.
+- `enabled` comes from a settings object, and the code raises for any device but cuda before it creates that object with
+  True.
 
 ## Why is this bad?
 The default device is cuda, on every machine. Without CUDA the scaler warns and disables itself. `scale()` then returns
@@ -46,8 +46,8 @@ scaler = torch.amp.GradScaler(device.type)
 The fix writes a device type, never an index. Safe:
 
 - all regions of the file name the same device, and the fix writes that device;
-- all regions of the file are float16 on cuda and bfloat16 on the CPU, but amplint can't see that each scaled loss comes
-  from one of them. The fix writes cuda, as a disabled scaler is right on the CPU;
+- all regions of the file are float16 on cuda and bfloat16 on the CPU, and amplint can't see from which region each
+  scaled loss comes (if it can, there is no finding). The fix writes cuda, as a disabled scaler does no harm on the CPU;
 - the file shows no device, and the fix writes cuda because the configuration has `device = "cuda"`.
 
 Unsafe:
@@ -64,8 +64,8 @@ Unsafe:
 Without CUDA the test program's scaler disables itself with a warning, and its gradients underflow. After the fix, the
 gradients agree with the float32 reference within float16's rounding.
 
-`amplint verify` sees the warning only with `--device cpu`: without that option, code that names cuda is checked on
-cuda, where the scaler is right. Add `--unsafe-fixes` to check unsafe fixes too.
+With `--device cpu`, `amplint verify` shows the warning in your own step. Without that option, code that names cuda is
+checked on cuda, where the scaler is right. Add `--unsafe-fixes` to check unsafe fixes too.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -47,7 +47,8 @@ The fix passes the device, and turns positional arguments of the old class into 
 Unsafe:
 
 - the device is chosen when the program runs;
-- the file shows no device. The fix writes the `device` of the configuration, or "cuda", which the old class meant.
+- the file shows no device, and the configuration names another `device`, or none. The fix writes that device, or
+  "cuda", which the old class meant.
 
 ## Proof
 The test programs raise before the fix, and run after it. Device, dtype and `enabled` of the region are then the same as

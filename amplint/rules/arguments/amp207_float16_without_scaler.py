@@ -2,11 +2,8 @@
 
 ## What it does
 Finds `loss.backward()` and `optimizer.step()` without a scaler, if the loss comes from a float16 autocast region. The
-dtype may be given, or be the default of cuda, xpu and mps. Methods such as `first_step` and `second_step` of a
-sharpness-aware optimizer count as steps.
-
-amplint looks for a scaler in the function with the backward pass, in its callers, and in the functions that it calls. A
-scaler that is only created, saved and loaded is not enough.
+dtype may be given, or be the default of cuda, xpu and mps. A scaler that is only created, saved and loaded is not
+enough.
 
 Also finds:
 
@@ -17,23 +14,20 @@ A finding is an error, except in these cases:
 
 | the code | the finding |
 |---|---|
-| nothing is really trained, as in a benchmark: all data is random, and nothing is saved | is a warning |
-| the region's device is not visible (`autocast(device.type)`), and amplint assumes cuda | is a `likely` warning |
-| the step is a method that amplint can't see | is a `likely` warning |
-| a base class that amplint can't see may use the scaler | is a `likely` warning |
-| the function only measures the memory of a step, or runs a profiler over it | is a suspicion |
-| the Accelerator has no `mixed_precision`: accelerate's configuration may choose one | is a suspicion |
-| the Accelerator is for bfloat16: a prepared model runs in bfloat16, whatever the region | is a suspicion |
+| trains nothing real, as in a benchmark (all data is random, and nothing is saved) | is a warning |
+| doesn't show the region's device (`autocast(device.type)`), and amplint assumes cuda | is a `likely` warning |
+| steps in a method, or inherits a class, that amplint can't see | is a `likely` warning |
+| only measures a step's memory, or runs a profiler over it | is a suspicion |
+| has an Accelerator without `mixed_precision`, or for bfloat16 | is a suspicion |
 
 amplint reports nothing:
 
 - about bfloat16, and about dtypes that the code doesn't show;
 - about regions that run only frozen models;
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false), where the regions do nothing;
-- if the function with the backward pass, a caller or a function that it calls scales by hand (multiplies the loss by a
-  scale, or divides gradients by it) or calls `scale_loss`. A loss that is only divided (`scaled_loss = loss / steps`)
-  is not scaled;
-- if one of these functions uses Lightning, DeepSpeed, apex or another library that scales by itself.
+- if the function with the backward pass, a caller, or a function that it calls uses a scaler, scales by hand, or uses
+  a library that scales by itself (Lightning, DeepSpeed, apex). A loss that is only divided (`loss / steps`) is not
+  scaled.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero, and the model learns worse, or not

@@ -9,30 +9,26 @@ Finds a float16 autocast region that can be enabled while the scaler of its loss
 - a branch that calls `loss.backward()` without the scaler;
 - a scaler of the project's own class, whose `scale` returns the loss unchanged.
 
-amplint compares the flags and tests that decide on the region and on the scaler, whatever their names are.
-
 A finding is an error, except in these cases:
 
 | the code | the finding |
 |---|---|
-| nothing is really trained: all data is random, and nothing is saved | is a warning |
-| another file passes the scaler from the function that creates it to the one that trains | is a `likely` warning |
-| only the device enables the scaler, or amplint can't see how the optimizer steps | is a `likely` warning |
-| the scaler is a parameter that is None, and no visible call passes a scaler | is a *suspicion* (a note) |
-| the scaler is an attribute of a parameter | is a *suspicion* (a note) |
-| region and scaler have different conditions, which may always have the same value | is a *suspicion* (a note) |
-| region and scaler disagree only for a precision that the code never names ("tf32") | is a *suspicion* (a note) |
+| trains nothing real (all data is random, and nothing is saved) | is a warning |
+| gets the scaler through another file, which passes it to the function that trains | is a `likely` warning |
+| enables the scaler by the device only | is a `likely` warning |
+| steps the optimizer in a way that amplint can't see | is a `likely` warning |
+| has the scaler as a parameter that is None by default, and no visible call passes one | is a *suspicion* (a note) |
+| has the scaler as an attribute of a parameter | is a *suspicion* (a note) |
+| enables region and scaler by conditions that may always have the same value | is a *suspicion* (a note) |
+| enables region and scaler differently only for a precision that it never names ("tf32") | is a *suspicion* (a note) |
 
 amplint reports nothing:
 
 - about an enabled scaler with a float32 region, which is harmless;
-- if the region and the scaler have different flags for AMP, which other code may set together (but two options of one
-  command line are reported);
-- about `autocast` in an `except`, if its `try` calls `autocast` with a device;
+- if region and scaler have two flags that other code may set together. Two options of one command line are reported;
+- if the settings are declared as a `Literal` or with `choices`, and agree for all declared values;
 - about a region that contains only sums, norms and other arithmetic;
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false).
-
-If the setting is declared as a `Literal` or with `choices`, amplint considers only the declared values.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8. Without scaling, small gradients become zero, and nothing raises or warns. In a test

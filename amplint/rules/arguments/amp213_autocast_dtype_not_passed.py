@@ -3,25 +3,24 @@
 ## What it does
 Finds an autocast region for cuda without `dtype`, in each of these cases:
 
-1. The region is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`). This includes code
-   under the `if` that uses the name `autocast` without a call.
-2. The region runs a model that the file casts to bfloat16, or that is created with a dtype which can be bfloat16
-   (`from_pretrained(name, torch_dtype=weight_dtype)`, `Net(dtype=dtype)`). For a model that is created with such a
-   dtype, the finding is only *likely*.
-3. All other regions of the file are bfloat16.
-4. No region of the file has a dtype, and the file has a variable that is, or can be, bfloat16.
-5. No region of the file has a dtype, and the `enabled` of a scaler checks whether a setting is bfloat16.
+- the region is under an `if` for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also if that `if` only selects
+  `autocast` without calling it;
+- the region runs a model that the file casts to bfloat16;
+- the region runs a model that is created with a dtype which can be bfloat16 (`Net(dtype=dtype)`). This finding is only
+  *likely*;
+- all other regions of the file are bfloat16;
+- no region of the file has a dtype, and the file has a variable that is, or can be, bfloat16;
+- no region of the file has a dtype, and the `enabled` of a scaler checks whether a setting is bfloat16.
 
-amplint reports nothing if:
+amplint reports nothing:
 
-- the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
-- a flag for float16 enables the region;
-- a scaler is always enabled, as float16 may be intended (in cases 3 to 5, and for a model that is created with a
-  dtype);
-- the `if` is true for float16 too;
-- the region runs only when bfloat16 failed or is not supported;
-- the code chooses among several regions: the region is in a dict or a list, or its function or class has the name of a
-  precision; in case 3 also if the region is under an `if`.
+- if the region is disabled, or its device is the CPU, whose default dtype is bfloat16;
+- if a flag for float16 enables the region, or the `if` around it is true for float16 too;
+- if a scaler is always enabled, as float16 may be intended. This doesn't apply under an `if` for bfloat16, and to a
+  model that is cast to bfloat16;
+- if the region runs only when bfloat16 failed or is not supported;
+- if the code chooses among several regions: the region is in a dict or a list, or its function or class has the name
+  of a precision.
 
 ## Why is this bad?
 On cuda, xpu and mps a region without a dtype is float16. Code that selected bfloat16 for its range then overflows above
@@ -51,7 +50,7 @@ There is no fix if:
 
 - the file has no `import torch`;
 - the name `autocast` is used without a call;
-- only a scaler shows that bfloat16 is meant (case 5).
+- only the `enabled` of a scaler shows that bfloat16 is meant.
 
 ## Proof
 The regions of the test programs run in float16 before the fix, and in bfloat16 after it.

@@ -7,51 +7,36 @@ copy of its parameters. (With a scaler, AMP208 reports the cast.)
 These are casts:
 
 - `model.half()`, `model.to(torch.bfloat16)`, `from_pretrained(..., torch_dtype=torch.float16)`;
-- a function or method that casts many of the model's parameters: `model.apply(to_half)`, `model.convert_to_fp16()`, a
-  loop over `model.parameters()` that sets `data`;
+- a function or method that casts many of the model's parameters, such as `model.apply(to_half)` or
+  `model.convert_to_fp16()`;
 - a Trainer or Fabric of Lightning with the precision "16-true" or "bf16-true".
 
-The model is trained if one of these has its parameters:
-
-- an optimizer of torch.optim that steps, also if it has the parameters of a larger model that contains this one;
-- a Trainer of transformers, TRL or Lightning, or a Fabric.
+The model is trained by an optimizer of torch.optim that steps, by a Trainer (transformers, TRL, Lightning), or by a
+Fabric.
 
 For float16, the finding is an error. It is only *likely*:
 
 - if an option or a condition selects the dtype;
-- if the model is an attribute of an object, or of a larger model;
-- if amplint can't see the method that casts (its name says so), or where the optimizer is created;
-- if a function gets both the model and its optimizer, and amplint sees no call of that function;
-- if an Accelerator prepares the optimizer: it may run under DeepSpeed, which keeps float32 copies;
-- if a Trainer of transformers or TRL trains the model, or adapters are trained (see below).
+- if the model is an attribute of an object;
+- if amplint can't see the method that casts, or where the optimizer is created;
+- if an Accelerator prepares the optimizer, or a Trainer of transformers or TRL trains the model.
 
-For bfloat16, the finding is a warning. It is *likely* if the learning rate is so small that many updates are lost:
+For bfloat16, the finding is a warning. It is *likely* if the learning rate is so small that many updates are lost, and
+otherwise a suspicion. These rates are small:
 
 - with Adam or a similar optimizer, at most 3e-4;
-- with Adam or a similar optimizer and a schedule that lowers the rate, at most 1e-3, or unknown;
+- with Adam and a schedule that lowers the rate, at most 1e-3, or unknown;
 - with a Trainer of transformers or TRL, at most 1e-5, or at most 1e-4 with `bf16=True`.
 
-Other findings for bfloat16 are suspicions.
+amplint reports nothing:
 
-amplint reports nothing if:
-
-- the model, or a part of it, is cast back;
-- only single parameters are cast, not all of them in a loop;
-- the cast comes after the training;
-- the model is frozen, or the larger model that contains it;
-- only a part of the model is trained (`model.head.parameters()`), and that part is not the one that is cast, or the
-  file replaces it;
-- a function that amplint can't see returns another model, unless its name says that it only wraps this one
-  (`compile_model(model)`);
-- DeepSpeed, FSDP or apex is imported, which can keep float32 copies;
-- peft adapters of the model are trained, as they are float32.
-
-Two kinds of adapters are reported:
-
-- adapters in half precision. `model.add_adapter(...)`, `inject_adapter_in_model` and `get_peft_model(...,
-  autocast_adapter_dtype=False)` give them the dtype of the layers, and a cast after `get_peft_model` casts them too;
-- adapters that are added only with an option that is off by default, or whose default amplint can't see, if the model
-  is not quantized: without the option, the half-precision parameters are trained.
+- if the model, or a part of it, is cast back;
+- if only single parameters are cast;
+- if the cast comes after the training;
+- if the model is frozen, or only another part of it is trained (`model.head.parameters()`);
+- if DeepSpeed, FSDP or apex is imported, which can keep float32 copies;
+- if only peft adapters are trained, which are float32. Adapters in half precision are reported: those of
+  `model.add_adapter(...)` and `get_peft_model(..., autocast_adapter_dtype=False)`, and those that are cast later.
 
 ## Why is this bad?
 - Small updates are rounded away: updates below about 0.05 % of the weight in float16, and below 0.4 % in bfloat16. In a

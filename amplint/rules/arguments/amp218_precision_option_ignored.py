@@ -1,48 +1,46 @@
 """A precision option, or a condition on it, has no effect or selects another precision than it names.
 
 ## What it does
-Finds:
+Finds, with certainty:
 
-1. an option of mixed precision that no code uses: `--fp16` is declared, and at most logged;
-2. an option of mixed precision that is always on: `action="store_true"` with `default=True`;
-3. a `--no-amp` with `action="store_false"`, if the code reads `not args.no_amp`: giving the option turns AMP on;
-4. an option that disables autocast only in training: the evaluation in the same file always runs under autocast;
-5. a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
-   with `"amp"`, so `"bf16"` does the same as `"fp32"`;
-6. a comparison that is never true: a `torch.dtype` with a string, or a string with a `torch.dtype`; and a
-   `torch.device` with a string (`device == "cuda"`), if AMP depends on it;
-7. two strings joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true, and `precision in ["bf16" or
-   "bfloat16"]` compares only with `"bf16"`;
-8. a condition for bfloat16 that selects `torch.float16`, or swapped dtypes (`torch.bfloat16 if fp16 else
-   torch.float16`);
-9. a parameter such as `use_amp` that a training function, or the class of a trainer, never reads, while calls pass it;
-10. a field such as `use_amp` of a configuration (a dataclass, a class named `Config`), or a constant such as `USE_AMP`,
-    that no code of a training program reads;
-11. a setting of a configuration, `self.use_amp = config.get("use_amp")`, that a training program without any autocast
-    reads only to print or log that it is on;
-12. a setting that is read at the top level of a configuration, `config.get("use_amp", True)`, while the file itself
-    writes it into a section: `{"training": {"use_amp": False}, ...}`;
-13. `accelerator.native_amp = amp`, which disables the autocast of an Accelerator if `amp` is false, but not the scaler
-    that `mixed_precision="fp16"` creates.
+- an option that is always on: `action="store_true"` with `default=True`;
+- a `--no-amp` with `action="store_false"`, if the code reads `not args.no_amp`: giving the option enables AMP;
+- a comparison that is never true: of a `torch.dtype` with a string, or of a `torch.device` with a string
+  (`device == "cuda"`) on which AMP depends;
+- two strings joined by `or` or `and`: `precision == "fp16" or "bf16"` is always true;
+- a condition for bfloat16 that selects `torch.float16`, or swapped dtypes
+  (`torch.bfloat16 if fp16 else torch.float16`);
+- `accelerator.native_amp = amp`: if `amp` is false, it disables the autocast of an Accelerator, but not the scaler
+  that `mixed_precision="fp16"` creates.
 
-Findings of cases 1, 4, 5 and 9 to 12 are only `likely`. amplint reports nothing:
+Finds, as *likely*:
 
-- in cases 1, 5 and 10, if another file of the program contains the name of the option or the field;
-- in cases 1 and 10, if the parsed arguments or the fields are passed as a whole to code that amplint can't see
+- an option of mixed precision that no code uses, or only a function that the program never calls;
+- a choice of an option that has no effect: with `choices=["fp32", "amp", "bf16"]`, the code compares the option only
+  with `"amp"`;
+- an option that disables autocast only in training, while the evaluation in the same file always runs under autocast;
+- a parameter such as `use_amp` that a training function, or the class of a trainer, never reads, while calls pass it;
+- a field such as `use_amp` of a configuration, or a constant such as `USE_AMP`, that no code of a training program
+  reads;
+- a setting such as `self.use_amp = config.get("use_amp")` that a program without autocast only prints or logs;
+- a setting that the code reads at the top level of a configuration (`config.get("use_amp")`), while the file keeps it
+  in a section (`{"training": {"use_amp": False}}`).
+
+amplint reports nothing:
+
+- about an option, a choice or a field whose name another file of the program contains;
+- about an option or a field that is passed on with all others to code that amplint can't see
   (`Trainer(**vars(args))`);
-- in case 5, if the option is used in another way than in comparisons with strings.
-
-In case 1, amplint also reports an option that is read only in functions that the program never calls.
-
-In case 9 amplint reports nothing about methods of derived classes, functions that are passed to other code, and
-functions with decorators: other code may require the parameter.
+- about a choice, if the code uses the option in another way than to compare it with strings;
+- about a parameter that other code may require: of a method of a derived class, of a function with a decorator, or of
+  a function that is passed to other code.
 
 ## Why is this bad?
 Nothing raises. A run that should be in half precision trains in float32, slower and with more memory. A run that should
 be in bfloat16 trains in float16, without a scaler. Whoever compares two precisions may compare a run with itself.
 
-In case 13 the loss is still scaled, but the forward pass runs in float32, and `accelerator.clip_grad_norm_` doesn't
-unscale the gradients: it clips them while they are multiplied by the loss scale.
+If `accelerator.native_amp` is false, the loss is still scaled, but the forward pass runs in float32, and
+`accelerator.clip_grad_norm_` doesn't unscale the gradients: it clips them while they are multiplied by the loss scale.
 
 ## Example
 ```python
@@ -63,14 +61,18 @@ with torch.autocast("cuda", dtype=dtype, enabled=args.precision != "fp32"):
 ```
 
 ## Fix safety
-Unsafe, because the program then trains in another precision than before: in case 6 the fix compares `device.type` with
-the string (only for devices), in case 7 it lists both strings, and in case 8 it writes the dtype that the condition
-asks for. There is no fix in the other cases: amplint can't tell what an option or a comparison should do.
+Unsafe, because the program then trains in another precision than before. The fix depends on the finding:
+
+- for a device that is compared with a string, the fix compares `device.type`;
+- for two strings joined by `or` or `and`, the fix lists both strings;
+- for a condition that selects the wrong dtype, the fix writes the dtype that the condition asks for.
+
+There is no fix for the other findings: amplint can't tell what an option or a comparison should do.
 
 ## Proof
 The test programs are not executed (`shows=none`): a program that trains in another precision than its option names
-shows no error by itself. For cases 6 and 7, a test of amplint evaluates such comparisons in Python: they give the wrong
-answer that the message states.
+shows no error by itself. A test of amplint evaluates the comparisons, and the strings joined by `or` or `and`, in
+Python: they give the wrong answer that the message states.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -313,8 +315,8 @@ def _inverted(module: Module) -> Iterator[_Ignored]:
         if reads and action is not None and all(isinstance(each.parent, ir.Unary) for each in reads):
             flag = module.text(option.call.positional[0]).strip("\"'")
             message = (
-                f'`{flag}` does the opposite: "store_false" makes `{attr}` false, and {module.line(reads[0])} negates '
-                'it; use `action="store_true"`'
+                f'giving `{flag}` enables what it should disable: "store_false" makes `{attr}` false, and '
+                f'{module.line(reads[0])} negates it; use `action="store_true"`'
             )
             yield _Ignored(action, message, withheld="users may rely on what the option does now")
 

@@ -16,8 +16,8 @@ amplint reports nothing:
   detects the overflow in another way.
 
 ## Why is this bad?
-Since torch 2.4 `torch.amp` also supports the vendors' devices (with the vendor's extension), and the vendors' classes
-only pass their arguments on to `torch.amp`.
+Since torch 2.4 `torch.amp` also supports the vendors' devices (with the vendor's extension), and most of the
+vendors' classes only pass their arguments on to `torch.amp`.
 
 - For xpu the finding is a warning: `torch.xpu.amp` comes with Intel's extension, which is retired. Without the
   extension the code raises AttributeError.

@@ -162,7 +162,7 @@ def _limits(module: Module, done: set[int]) -> Iterator[Finding]:
         yield rule.finding(
             module.span(seen.node),
             f"{shown(module, limit[0])} rounds to 1 in {dtype_of(kind)}, the dtype of {name}: the clamp doesn't "
-            f"prevent 1, where {what}; call `.float()` on {shown(module, casts)} first",
+            f"prevent 1, and for 1 {what}; call `.float()` on {shown(module, casts)} first",
             fix=up(module, [casts]) if not in_place else None,
             withheld="the operation changes the tensor in place; create a new tensor by hand" if in_place else None,
             confidence=Confidence.LIKELY if used in _STEEP or kind.likely_half else Confidence.CERTAIN,
@@ -210,7 +210,7 @@ def _todo(module: Module, seen: Seen, tensor: ir.Value) -> str:
     """What to cast: what a tensor without dimensions divides as well, which stays float16 otherwise."""
     name = shown(module, tensor)
     if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
-        return f"compute a new tensor from {name} in float32 (`.float()`) instead"
+        return f"compute the result out of place, with `.float()` on {name}"
     if not is_one_number(module, tensor):
         return f"call `.float()` on {name} first"
     divided = divided_by(seen.node)

@@ -1,9 +1,8 @@
 """A cast to float32 has no effect: autocast computes the matrix product after it in half precision.
 
 ## What it does
-Finds a tensor computed in a region that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside
-an autocast region, if it then goes into an operation that autocast computes in half precision: a matrix product,
-`einsum`, a convolution, a linear layer.
+Finds a tensor that is cast to float32 inside an autocast region (`.float()`, `.to(torch.float32)`), and then goes into
+an operation that autocast computes in half precision: a matrix product, `einsum`, a convolution, a linear layer.
 
 The finding is only `likely` if the tensor may have been float32 before the cast: as the result of `F.normalize` on
 cuda, or of a model that amplint can't see. The product is computed in half precision in any case.

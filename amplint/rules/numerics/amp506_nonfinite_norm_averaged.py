@@ -2,8 +2,11 @@
 
 ## What it does
 Finds the norm that a clip or `get_total_norm` returned, in a training step with a scaler that may be enabled, if the
-norm goes into a meter (`meter.update(norm)`), a sum, a list whose mean is computed, or a moving average, also as an
-element of a list (`averages[i] = 0.9 * averages[i] + 0.1 * norm`).
+norm goes into one of these:
+
+- a meter (`meter.update(norm)`);
+- a sum, or a list whose mean is computed;
+- a moving average (`average = 0.9 * average + 0.1 * norm`).
 
 amplint reports nothing:
 

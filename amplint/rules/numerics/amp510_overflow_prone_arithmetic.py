@@ -157,7 +157,7 @@ def _quotient(seen: Seen) -> _Prone | None:
         value = constant.value if isinstance(constant, ir.Constant) else None
         if isinstance(value, float) and ZERO_FLOAT16 < value < _SMALL:
             rounded = struct.unpack("e", struct.pack("e", value))[0]
-            return _Prone(f"where {{}} is 0, a dividend above {LARGEST_FLOAT16 * rounded:.2g} gives inf", [tensor])
+            return _Prone(f"if {{}} is 0, a dividend above {LARGEST_FLOAT16 * rounded:.2g} gives inf", [tensor])
     return None
 
 

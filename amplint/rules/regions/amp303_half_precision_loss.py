@@ -4,34 +4,29 @@
 Finds a loss that is computed outside of every autocast region, from a value that a region has left in half precision:
 
 - a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...);
-- a loss that is written by hand, such as `(first - second).square().mean()`, if backward starts from it and autocast
+- a loss that is written by hand, such as `(first - second).square().mean()`, if backward starts from it, and autocast
   would compute one of its operations in float32;
-- log-probabilities (`log_softmax`) in a step that calls backward: the losses of preference training (DPO), of
-  reinforcement learning and of distillation are computed from them.
+- log-probabilities (`log_softmax`) in a step that calls backward, as in preference training (DPO), reinforcement
+  learning and distillation.
 
-The finding is an error if the loss is float16 and scaled, since its gradient is then infinite at the initial scale, and
-again whenever the scale grows back to that value. Otherwise the finding is a warning.
+The finding is an error if the loss is float16 and scaled: its gradient is infinite at the initial scale. Otherwise the
+finding is a warning.
 
-The value is certainly in half precision if it comes from a layer of this file or from a matrix product. If it is an
-output of a model that amplint can't see, the finding is only `likely`. Of torch's losses, only these are then reported:
+The finding is certain if the value comes from a layer of this file or from a matrix product. If it is an output of a
+model that amplint can't see:
 
-- cross entropy with class indices;
-- `l1_loss`, `mse_loss` and the like between two outputs of such models;
-- `binary_cross_entropy_with_logits` with labels that are made from the logits (`torch.ones_like(scores)`).
-
-If a model that amplint can't see also gets the targets as an input, the finding is only a suspicion: its last layer may
-have a margin (as in ArcFace), and return float32.
+- the finding is only *likely*, and only losses that can't get a float32 operand are reported, such as cross entropy
+  with class indices, or `mse_loss` of two outputs;
+- the finding is a suspicion if that model also gets the targets: it may return float32 (as ArcFace does).
 
 amplint reports nothing:
 
-- if the value is cast with `.float()`;
-- if another operand is float32, which makes the loss float32 as well (`mse_loss(half, float32)`);
-- if amplint can't see the criterion;
-- if a loss that is written by hand has an operand that amplint can't see;
-- if a loss that is written by hand would be in half precision even inside a region (`F.relu(1 - scores).mean()`);
+- if the value is cast with `.float()`, or another operand is float32 (`mse_loss(half, float32)` is float32);
+- if amplint can't see the criterion, or an operand of a loss that is written by hand;
+- if the loss would be in half precision inside a region too (`F.relu(1 - scores).mean()`);
 - about losses that a model computes itself;
-- about models that accelerate, Fabric or DeepSpeed wrap (their outputs are float32);
-- under `no_grad`, in functions that evaluate, and of detached tensors;
+- about models that accelerate, Fabric or DeepSpeed wrap, whose outputs are float32;
+- under `no_grad`, in functions that evaluate, and about detached tensors;
 - in a branch that trains without AMP.
 
 ## Why is this bad?
@@ -59,8 +54,8 @@ scaler.scale(loss).backward()
 
 ## Fix safety
 The fix moves the loss, and the statements between the region and the loss, into the region. Unsafe: autocast then also
-applies to these statements. There is no fix if the loss is in another block or function, or if the `with` statement
-also enters other contexts.
+applies to these statements. There is no fix if the loss is in another block or function, or if the `with` has
+further contexts, such as `torch.no_grad()`: the fix would move the loss into these too.
 
 ## Proof
 The test programs print the dtype of the loss from which backward starts: float16 or bfloat16 in the wrong programs,

@@ -1,21 +1,23 @@
 """The model's forward runs in float32: the autocast region contains only the loss, or there is no region.
 
 ## What it does
-Finds:
+Finds, with certainty:
 
-1. A region that contains only the loss (and at most arithmetic, backward and the step), if the forward pass of the
-   model runs before the region.
-2. A region whose forward is computed once more outside of the region, before anything reads the first result. This
-   happens with `if bf16: ...` followed by `if fp16: ... else: ...`, where `elif` was meant.
-3. A model that an Accelerator has prepared for half precision, if it is trained through another method than `forward`:
-   accelerate opens its region only around `forward`.
-4. A region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
-   can be enabled.
-5. A loss that a `GradScaler` scales, if no file of the program opens a region. A region that encloses only code without
-   gradients, such as an evaluation, is not enough. The finding is a suspicion if a region is commented out in the file.
+- a region that contains only the loss (and at most arithmetic, backward and the step), if the forward pass of the
+  model runs before the region;
+- a region whose forward pass is computed once more outside of the region, before anything reads the first result. A
+  frequent cause is `if bf16: ...` followed by `if fp16: ... else: ...`, with `if` in place of `elif`.
 
-Findings of 3, 4 and 5 are only `likely`. Findings of 1 are only `likely`, too, if amplint can't see the layers of the
-model or the criterion, or if the loss multiplies the outputs with each other, as a contrastive loss does.
+Finds, as *likely*:
+
+- a region that contains only the loss, if amplint can't see the layers of the model or the criterion, or if the loss
+  multiplies the outputs with each other (as a contrastive loss does);
+- a model that an Accelerator has prepared for half precision, if it is trained through another method than `forward`:
+  accelerate opens its region only around `forward`;
+- a region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
+  can be enabled;
+- a loss that a `GradScaler` scales, if no file of the program opens a region for code with gradients. The finding is a
+  suspicion if a region is commented out in the file.
 
 amplint reports nothing:
 

@@ -11,7 +11,7 @@ in half precision.
 amplint reports nothing:
 
 - if the tensor is cast, for example with `.float()`;
-- if amplint can't see where the tensor comes from (except for a cross entropy of a model's whole output);
+- if amplint can't see where the tensor comes from (except for a cross entropy of what a model returns);
 - if the code casts to half precision on purpose.
 
 ## Why is this bad?

@@ -16,8 +16,10 @@ Also finds these, even if amplint doesn't see the backward pass:
   before any `unscale_`. The finding is only *likely*, and is made only if the file scales its losses, or the object
   that registers the hook keeps a scaler.
 
-With NVIDIA's apex, also finds a clip inside the `with` of `amp.scale_loss`, at whose end the gradients are unscaled,
-and a clip of the model's own parameters with opt_level "O2", where the optimizer steps float32 copies.
+With NVIDIA's apex, also finds:
+
+- a clip inside the `with` of `amp.scale_loss`, which unscales the gradients only at its end;
+- a clip of the model's own parameters with opt_level "O2", which steps float32 copies of them.
 
 amplint reports nothing:
 

@@ -179,7 +179,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if scaler is None:
         return rule.finding(
             module.span(reached.event.call),
-            f"{when(module, each)}`{optimizer}` {misuse.what}; step with the scaler that scales the loss of "
+            f"{when(module, each)}{_named(optimizer)} {misuse.what}; step with the scaler that scales the loss of "
             f"`{optimizer}`",
             withheld="amplint can't tell which scaler scales the loss",
             confidence=misuse.confidence,
@@ -197,19 +197,24 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if _is_of_another_object(module, value, receiver(reached.event)):
         return rule.finding(
             module.span(reached.event.call),
-            f"{when(module, each)}`{optimizer}` {what}; pass the scaler on {module.line(value)} to this object, and "
-            "step with that scaler",
+            f"{when(module, each)}{_named(optimizer)} {what}; pass the scaler on {module.line(value)} to this object, "
+            "and step with that scaler",
             withheld="the scaler and the optimizer belong to different objects",
             confidence=misuse.confidence,
         )
     begins = when(module, each) or ("on some paths, " if withheld == _SOME_PATHS else "")
     return rule.finding(
         module.span(reached.event.call),
-        f"{begins}`{optimizer}` {what}; {_to_do(module, each, misuse, f'{name}.step({optimizer})', name)}",
+        f"{begins}{_named(optimizer)} {what}; {_to_do(module, each, misuse, f'{name}.step({optimizer})', name)}",
         fix=offered,
         withheld=withheld,
         confidence=chosen.confidence if chosen is not None else misuse.confidence,
     )
+
+
+def _named(optimizer: str) -> str:
+    """An optimizer as the subject of a message, which says what it is unless its name does."""
+    return f"`{optimizer}`" if "opt" in optimizer.lower() else f"the optimizer `{optimizer}`"
 
 
 def _to_do(module: Module, each: Misuse, misuse: _Misuse, step: str, scaler: str) -> str:

@@ -2,37 +2,33 @@
 
 ## What it does
 Finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` in a loop, if the next iteration can reach `step` or
-`unscale_` without `scaler.update()` in between. Either the function never calls `update()`, or a condition in the loop
-skips it, such as a `continue` after a bad gradient norm.
+`unscale_` without `scaler.update()` in between:
+
+- the function never calls `update()`;
+- a condition in the loop skips `update()`, such as a `continue` after a bad gradient norm. The message names the
+  condition.
 
 Also finds:
 
-- a function that steps with a scaler that is created outside of the function, if nothing in this file updates that
-  scaler after the step. If the scaler is an argument, or an attribute that another class creates, the finding is only
-  *likely*. amplint then reports it only if `update()` is called in no file that imports this one, and in no file that
-  such a file imports;
+- a function that steps with a scaler from outside of the function, if nothing updates that scaler after the step;
+- a method that takes one step, but returns before `update()` if gradients are not finite;
 - `scaler.update` without parentheses, which calls nothing;
-- a method that takes one step with its object's scaler, but returns before `update()` if gradients are not finite;
-- a method of this kind that returns before `update()` under a condition on a value that it computes after `unscale_()`,
-  for example a norm. The finding is only *likely*;
-- a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before the check.
-  Nothing raises, but the scale never falls. The finding is a warning, and only *likely*.
+- a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before it. Nothing
+  raises, but the scale never falls: the finding is a warning, and only *likely*.
 
-For a finding in a loop, the message names the condition under which `update()` is skipped. That condition decides how
-certain the finding is:
+When `update()` is skipped decides how certain the finding is:
 
-- *certain*: always, or with the default values of the program's options, or under a condition that changes during
-  training, such as one on a gradient norm;
-- *likely*: only with options of the program whose defaults amplint can't see;
+- *certain*: always, with the default options, or under a condition that changes during training (a gradient norm);
+- *likely*: only with an option whose default amplint can't see;
 - *suspicion*: only with an option that is not at its default.
+
+Findings are also only *likely* if the scaler is an argument, or is created or used in code that amplint can't see, and
+no other file of the program calls `update()`.
 
 amplint reports nothing:
 
 - if another function of the file calls `update()`;
-- if another file calls `update()` in a subclass of the class that steps, outside of a method that overrides the one
-  with the step;
-- if the scaler is passed to code that amplint can't see, and another file of the program calls `update()`. If no other
-  file does, the finding is only *likely*;
+- if the scaler leaves the file, and another file of the program calls `update()`;
 - if the flag that decides about `update()` may also decide whether the scaler is enabled.
 
 ## Why is this bad?

@@ -3,36 +3,27 @@
 ## What it does
 Finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that has no gradients to use:
 
-- `zero_grad()` has cleared the gradients of the last backward pass, in the same iteration;
-- the backward pass starts from a new tensor, such as `torch.tensor(values, requires_grad=True)` or
-  `loss.detach().requires_grad_()`: a new tensor depends on no parameter, whatever it was computed from. This is also
-  found if only one branch replaces the loss by a new tensor, and the gradients of the previous iteration are cleared.
-  If another function returns the new tensor, the finding is only *likely*;
-- the step comes after the loop, for micro steps that are left over, but also runs if none is left: it is not under `if
-  seen % n:`, or is under the opposite condition. amplint assumes that a condition which it can't follow is right.
+- `zero_grad()` has cleared the gradients of the last backward pass. Clear them after the step;
+- the loss is a new tensor (`torch.tensor(values, requires_grad=True)`, `loss.detach().requires_grad_()`), which
+  depends on no parameter. Start the backward pass from the loss that the model computed;
+- a step after the loop, for micro steps that are left over, also runs if none is left. Put it under `if seen % n:`;
+- `zero_grad()` of an optimizer over one flat buffer sets the buffer's gradient to None, and the next backward pass
+  fills only the parameters' own gradients. Pass `set_to_none=False`.
 
-What to do: clear the gradients after the step, start the backward pass from the loss that the model computed, and step
-after the loop only if micro steps are left.
+When the step has no gradients decides how certain the finding is. The message names the condition:
 
-Also finds `zero_grad()` of an optimizer over one flat buffer, if the parameters' gradients are views of the buffer's
-gradient: `zero_grad()` sets the buffer's gradient to None, and the views no longer reach the optimizer.
+- *certain*: always, or with the default options;
+- *likely*: under one condition that changes during training, or only with an option whose default amplint can't see;
+- *suspicion*: only with an option that is not at its default, or under two conditions that change during training.
 
-The message names the condition under which the code misbehaves. That condition decides how certain the finding is:
-
-- *certain*: always, or with the default values of the program's options;
-- *likely*: under one condition that changes during training, or with options of the program whose defaults amplint
-  can't see;
-- *suspicion*: only with an option that is not at its default, or only under two conditions that change during
-  training.
-
-Exception: if only the reported call is under a condition that changes during training (`step % 10 == 0`), the finding
-stays *certain*: sooner or later the condition is true.
+If only the reported call is under a condition that changes during training (`step % 10 == 0`), the finding stays
+*certain*: sooner or later the condition is true. If another function returns the new tensor, the finding is only
+*likely*.
 
 amplint reports nothing:
 
 - if another backward pass may run between `zero_grad()` and the step;
-- if `zero_grad()` comes after `unscale_()`, under a condition that `unscale_()` is not under: that skips the update on
-  purpose;
+- if `zero_grad()` comes after `unscale_()`, under a condition of its own: that skips the update on purpose;
 - if `zero_grad()` clears another optimizer's or model's gradients.
 
 ## Why is this bad?
@@ -150,7 +141,7 @@ def _flat_buffers(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(clear.call),
             f"this call sets the gradient of the flat buffer in `{clear.maker.name}` to None: the next backward pass "
-            "doesn't fill that gradient, and the scaler's step raises; pass `set_to_none=False`",
+            "fills only the parameters' own gradients, and the scaler's step raises; pass `set_to_none=False`",
             fix=Fix(Applicability.UNSAFE, "Pass `set_to_none=False`", (edit,)),
         )
 
@@ -206,9 +197,9 @@ def _replaced(module: Module, flow: Flow, backward: Event, steps: list[Event]) -
     is_own = ir.function_of(new[0]) is ir.function_of(loss)
     return rule.finding(
         module.span(new[0]),
-        "where this new tensor is the loss, no parameter gets a gradient: the scaler's step on "
-        f"{module.line(steps[0].call)} raises; for that batch, skip the backward pass, the step and `update()`",
-        withheld="amplint can't tell what else to skip for that batch",
+        "if the loss is this new tensor, no parameter gets a gradient, and the scaler's step on "
+        f"{module.line(steps[0].call)} raises; in such an iteration, skip the backward pass, the step and `update()`",
+        withheld="amplint can't tell what else to skip in such an iteration",
         confidence=Confidence.CERTAIN if is_own else Confidence.LIKELY,  # training may never take that path
     )
 

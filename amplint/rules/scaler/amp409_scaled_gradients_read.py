@@ -23,12 +23,12 @@ A finding is only *likely*:
 
 amplint reports nothing:
 
-- after `scaler.unscale_` or `scaler.step`: from then on the gradients are unscaled;
+- after `scaler.unscale_` or `scaler.step`, except about a second division: from then on the gradients are unscaled;
 - about uses in which the scale cancels: the sign, `isfinite`, `g / g.norm()`, a ratio of two norms, a comparison with
   zero or infinity;
 - about changes that leave the scale in place: adding gradients to each other, or multiplying them by a constant;
 - if the size is used in manual clipping (AMP401);
-- if the function computes with the scale itself, or passes the scale on;
+- if the function uses the scale for more than to log or compare it: it may divide by hand;
 - if an Accelerator is created for another precision, with DeepSpeed or with `cpu=True`;
 - if amplint can't see how the number is used.
 
@@ -61,13 +61,13 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe if every path from the read or the change reaches `update()` before the next scaled backward pass: `unscale_` is
-called right before that line, or moves from a later line to that place.
+The fix inserts `unscale_` right before the read or the change, or moves a later `unscale_` to that place. Safe if every
+path from that place reaches `update()` before the next scaled backward pass.
 
 Unsafe:
 
 - if the size is compared with a number above 1,000, which was probably tuned on scaled gradients;
-- if the function reads the scale, and may divide by it already;
+- if the function logs or compares the scale: the number may later be divided by it;
 - if a fused optimizer may hold float16 parameters, on which `unscale_` raises;
 - if an exception after the read is caught: then `update` is skipped, and the next `unscale_` raises.
 

@@ -1,33 +1,29 @@
 """`update()` is called between a backward pass and its step, or twice without a step or `unscale_` in between.
 
 ## What it does
-Finds `scaler.update()`:
+Finds a `scaler.update()` at the wrong place:
 
-- between a backward pass and the step that uses its gradients;
-- between `unscale_` and the step;
+- between a backward pass, or `unscale_`, and the step that uses its gradients. A function that calls `update()` before
+  it steps is reported even if it has no backward pass;
 - after each of several optimizers that share one backward pass;
 - after another `update()`, without a step or `unscale_` in between;
-- in the `except` block of a `try` that scales a loss and steps, if the `except` block has no step. This finding is only
+- in the `except` block of a `try` that scales a loss and steps, if that block has no step. This finding is only
   *likely*.
 
-A function that calls `update()` before it steps is reported even if the function has no backward pass.
+An optimizer that accumulates gradients over k iterations needs its own scaler if another optimizer steps in each
+iteration: no place of `update()` is right for both.
 
-If two optimizers share a scaler, and one of them accumulates gradients over k iterations while the other steps in each
-iteration, no place of `update()` is right for both: the optimizer that accumulates needs a second scaler.
+The finding is a warning if nothing is wrong with the default options of the program: k is an option, and 1 by default;
+or only an option that is off by default makes `update()` raise.
 
-The finding is a warning instead of an error if nothing is wrong with the default values of the program's options:
+When the step after the `update()` runs decides how certain the finding is. The message names the condition:
 
-- k is an option whose default is 1, so both optimizers step in each iteration;
-- `update()` raises only if an option skips `unscale_`, which runs by default.
+- *certain*: always, or with the default options;
+- *likely*: only with an option whose default amplint can't see;
+- *suspicion*: only with an option that is not at its default, or under two conditions that change during training (such
+  as `step % 4 == 0` and a finite loss).
 
-For an `update()` before a step, the message names the condition under which the step runs. That condition decides how
-certain the finding is:
-
-- *certain*: the step always runs, or runs with the default values of the program's options;
-- *likely*: the step depends on an option whose default amplint can't see;
-- *suspicion*: the step does not run with the default values of the program's options, or depends on two conditions that
-  change during training. The finding is also a suspicion if amplint sees backward passes, but none that surely reaches
-  that optimizer's parameters.
+The finding is also a suspicion if amplint can't tell which backward pass the optimizer steps for.
 
 amplint reports nothing:
 
@@ -38,12 +34,12 @@ amplint reports nothing:
 ## Why is this bad?
 What happens depends on what comes before the `update()`:
 
-- a step, but no `unscale_` of the gradients that the next step uses: if `update()` changes the scale, that step divides
-  gradients of the old scale by the new one. The weights' update is off by the factor between the two scales (usually 2
-  or 0.5);
-- `unscale_` of these gradients: `update()` makes the scaler forget `unscale_`, and the step divides the gradients a
-  second time. At a scale of 65,536 the weights' update is that many times too small;
-- neither a step nor an `unscale_` since the previous `update()`: `update()` raises "No inf checks were recorded prior
+- the step of another optimizer. If `update()` changes the scale, the next step divides by the wrong scale, as its
+  gradients carry the old one. With the default factors of the scaler, the weights' update is half or twice as large as
+  it should be;
+- `unscale_` of the gradients. `update()` makes the scaler forget this, and the step divides the gradients a second
+  time. At a scale of 65,536 the weights' update is that many times too small;
+- neither a step nor an `unscale_` since the previous `update()`. `update()` raises "No inf checks were recorded prior
   to update."
 
 ## Example
@@ -207,7 +203,10 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     apart = stepped_apart(module, each.flow, each.violation.scaler)
     if apart is not None and not _comes_twice_anyway(each):
-        waits = f"this `update()` raises in each iteration without a step of `{apart.optimizer(module)}`"
+        waits = (
+            f"this `update()` raises in iterations in which the optimizer `{apart.optimizer(module)}` doesn't step, as "
+            "no gradients are checked then"
+        )
         return _said_of_two(module, each, apart, waits)
     offered, withheld = _fix_again(module, own, each) if own else (None, _TWO_FUNCTIONS)
     to_do, beside = _AFTER, _set_beside(module, each.node)

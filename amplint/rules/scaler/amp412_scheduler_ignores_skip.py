@@ -2,13 +2,11 @@
 
 ## What it does
 Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function if there is no
-loop, unless a check between the two asks whether the optimizer has stepped.
-
-If amplint can't see the dtype of the region (it is an argument or a setting), the message begins with
-"if the region on line ... is float16".
+loop.
 
 amplint reports nothing:
 
+- if a check between the two asks whether the optimizer has stepped;
 - if the file has no autocast region that can be float16: in bfloat16 gradients hardly ever overflow;
 - if the function reads the scale (`scaler.get_scale()`);
 - if the scheduler's step depends on a variable that the loop assigns, which may say whether the step was skipped;

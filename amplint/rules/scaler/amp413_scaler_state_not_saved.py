@@ -1,68 +1,37 @@
 """A checkpoint contains the optimizer's state, but not the scaler's.
 
 ## What it does
-Finds a checkpoint without the scaler's state:
+Finds a checkpoint that misses the state of the scaler:
 
-- `optimizer.state_dict()` is saved together with a model, or in a file from which it is loaded again. The code that
-  saves it has access to the scaler that steps this optimizer, but doesn't save the scaler's state. The finding is only
-  *likely* if the code still loads a scaler's state;
-- the optimizer's state is loaded, and the scaler's state is saved, but never loaded;
-- the scaler's state is loaded, and a later line creates a new scaler in its place. If the new scaler comes from a
-  function whose name says that it loads, the finding is *likely*.
+- the optimizer's state is saved with a model's, or in a file that is loaded again, and the state of the scaler that
+  steps this optimizer is not saved;
+- the scaler's state is saved, but only the optimizer's state is loaded;
+- the scaler's state is loaded, and a later line creates a new scaler in its place.
 
-Also finds the following, each as a *likely* finding. About the scaler's state:
+Findings are only *likely* in these cases:
 
-- the scaler is disabled by default, and a flag enables it (the message names the flag);
-- the optimizer's state is restored only by a function whose name says that it loads, and amplint sees no call of that
-  function;
-- the state is loaded under another key than the one under which it is saved. This includes the state of timm's
-  `NativeScaler`;
-- the state is loaded only under a condition that is never true, such as `scaler is checkpoint.keys()`;
-- `checkpoint["scaler"]` is read without a test, and amplint sees that the program's own checkpoint has no such key;
-- the scaler is used in code that amplint can't see, and no file of the program saves or loads a scaler's state. This
-  includes a program that only restores the optimizer's state (`load_checkpoint(model, optimizer)`);
-- another file creates the scaler, such as the model's file, no file saves or loads a scaler's state, and a loop in this
-  file saves the optimizer's state with a model's.
+- an option that is off by default enables the scaler;
+- the scaler's state is saved under one key and loaded under another, or is loaded under a condition that is never
+  true;
+- amplint can't see the code that saves or loads, and knows it only by its name (`save_checkpoint(model, optimizer)`);
+- amplint can't see the code that uses the scaler, and no file of the program saves or loads a scaler's state;
+- a class holds the scaler, and its `state_dict` or `load_state_dict` handles only the optimizer's state;
+- the program uses accelerate, possibly in float16, and saves the optimizer's state by hand instead of with
+  `save_state`;
+- the program uses apex, and doesn't save `amp.state_dict()`.
 
-About objects that hold a scaler:
-
-- a class in this file returns its scaler's state, and has no `load_state_dict`;
-- a class steps an optimizer with a scaler of its own, and the `state_dict` and `load_state_dict` of the class handle
-  only the optimizer's state;
-- the state of an object that holds a scaler is saved, but only the optimizer's state is loaded.
-
-About code that saves or loads, and that amplint knows only by its name:
-
-- a function or class that amplint can't see, and whose name says that it saves checkpoints, gets the model and the
-  optimizer, but not the scaler. The scaler is a local variable, or an attribute of an object that no other file gets;
-- an object that amplint can't see saves by a method whose name only one class has (`self.manager.save(...)`);
-- the function that loads the checkpoint is called only by users of this package.
-
-About other libraries:
-
-- accelerate: the state of a prepared optimizer is saved and loaded by hand, or by functions that amplint can't see, the
-  Accelerator may scale in float16, and nothing uses `accelerator.scaler`, `save_state` or `load_state`;
-- accelerate: `save_state` and `load_state` are used, but don't include the program's own scaler;
-- apex: apex scales the loss, the optimizer's state is saved and loaded by hand, and `amp.state_dict()` is not used.
-
-If no file that is connected with this file through imports loads this optimizer's state, the finding is a *suspicion*
-(a note): amplint sees no code that resumes from the checkpoint. Checkpoints of the best or the final model are then not
-reported at all.
-
-All other findings are made only if amplint sees everything that happens to the scaler: this file creates the scaler,
-and doesn't return it, keep it in a container, or pass it to code that amplint can't follow.
+The finding is a *suspicion* (a note) if amplint sees no code that loads the optimizer's state. Checkpoints of the best
+or the final model are then not reported.
 
 amplint reports nothing:
 
 - if the scaler is disabled, or nothing scales or steps with it;
-- if the settings in the code disable an Accelerator's float16, and no command-line option enables it;
+- if all autocast regions are bfloat16 or disabled, or if the program has no half precision at all;
+- if the program saves the scale by hand, or never calls `update()`, so that the scale never changes;
+- if the scaler is created again for each step or epoch (AMP408);
+- if code that amplint can't follow gets the scaler, and a file of the program saves or loads a scaler's state;
 - if code may reach the scaler's state through `vars(self)`, `__dict__` or a computed name;
-- if all autocast regions, or the regions of the scaler's losses, are bfloat16 or disabled;
-- if no connected file has an autocast region, or anything else in half precision;
-- if the scaler is created again for each step or epoch, which AMP408 reports;
-- if the scaler is created in a loop that doesn't also create the optimizer (a loop over folds creates both);
-- if the program saves the scale by hand, or nothing calls `update()`, so that the scale never changes;
-- about states that stay in memory, and about a save under a condition that is never true.
+- about states that stay in memory.
 
 ## Why is this bad?
 A resumed run starts at the initial scale again (by default 65,536), whatever the scale was. If that is too high, the
@@ -1210,7 +1179,7 @@ def _fix(
         if why is not None:
             return (
                 None,
-                f"the checkpoint is saved on {module.line(state.call)} {why}; save the scaler's `state_dict()` by hand",
+                f"the checkpoint is saved on {module.line(state.call)}{why}; save the scaler's `state_dict()` by hand",
             )
         slots[slot.whole.id] = slot
         keys.add(slot.key)
@@ -1245,7 +1214,7 @@ def _why_no_load(module: Module, usage: ScalerUsage, resumed: bool) -> str:
     if calls:
         why = why_not_at(module, usage, calls[0])
         loaded = f"an optimizer's state is loaded on {module.line(calls[0])}"
-        return f"{loaded} {why or 'from what may be another checkpoint'}"
+        return f"{loaded}{why or ' from what may be another checkpoint'}"
     call = handed_over(module)
     if call is not None:
         return (
@@ -1315,7 +1284,7 @@ def _load_edits(
         if why is not None or scaler is None:
             todo = "create the scaler first, and load its `state_dict()` after the optimizer's"
             elsewhere = "load the scaler's `state_dict()` where the scaler is accessible"
-            return f"{where} {why}; {todo if in_reach(module, usage, call) else elsewhere}"
+            return f"{where}{why or ''}; {todo if in_reach(module, usage, call) else elsewhere}"
         plain = f"{where} in a form that amplint can't extend; load the scaler's `state_dict()` by hand"
         if statement is None or indentation(module, statement) is None:
             return plain

@@ -6,37 +6,28 @@ otherwise they are equal. Finds what only one of the branches does:
 
 - running backward, clearing the gradients, clipping, or dividing the loss;
 - stepping the scheduler, or a further optimizer;
-- setting the learning rate: one branch calls the `step()` of a wrapper, which also sets it, and the other branch steps
-  the wrapped optimizer directly;
-- stepping in each k-th iteration instead of each iteration;
+- accumulating gradients: stepping in each k-th iteration instead of each iteration;
+- setting the learning rate in the `step()` of a wrapper around the optimizer;
 - updating a moving average of the weights;
 - using a name that the file never defines.
 
-About some differences the finding is only *likely*:
+Also finds, as *likely*:
 
-- only the branch with the scaler clips: float16 may be the reason;
-- the clip is part of a call that also scales and steps (`loss_scaler(loss, optimizer, clip_grad=1.0)`);
-- amplint recognizes a moving average only by its name.
+- a scaler that is created only with AMP, or is None without AMP, and is used by code that also runs without AMP;
+- an AMP option that the program's `argparse` parser doesn't declare;
+- a variable that only one of the branches sets, and that is read after them;
+- two branches, with and without autocast, that compute different losses: one has another constant factor or one more
+  term, or takes another number of values from the same call;
+- in a function that evaluates, `torch.no_grad()` in only one of the branches.
 
-Also finds, each as a *likely* finding:
-
-- a scaler that is created only with AMP, and used by code that also runs without AMP: a variable, an attribute of
-  `self`, or a scaler that is None without AMP;
-- an AMP option that the program's `argparse` parser does not declare;
-- a variable that only one of the branches (with or without autocast) sets, and that is read after them;
-- two branches, with and without autocast, that differ only in a constant factor or a term of the loss, or in the number
-  of values that they take from the same call;
-- in a function that evaluates: `torch.no_grad()` in only one of two branches, with and without autocast.
-
-There may be three branches (float16, bfloat16, float32), also as an `if` in an `if`. A branch may consist of a call of
-a function of this file, or of the code after an `if` that ends with `return` or `continue`.
+A missing clip is only *likely* if only the branch with the scaler clips, as float16 may be the reason. A missing
+moving average is always only *likely*.
 
 amplint reports nothing:
 
 - if the function, or one of its callers in the file, does the same before or after the `if`;
-- if the branches differ in anything else: each may then have its own purpose. A missing clip is still reported, as
-  *likely*, in two cases: both branches take a whole step of the same optimizers, and only the branch without the scaler
-  clips; or the step comes after the branches.
+- if the branches differ in anything else: each may then have its own purpose. Only a missing clip may still be
+  reported, as *likely*.
 
 ## Why is this bad?
 Usually one of the branches is used every day, and the other one is forgotten. Training with the forgotten branch then
@@ -241,7 +232,7 @@ def _without_scaler(module: Module, unbound: UnboundUse) -> str:
         error = "AttributeError"
     return (
         f"`{name}` is created only in {'' if unbound.holds else 'the `else` of '}the `if` on "
-        f"{module.line(unbound.test)}: where `{module.on_one_line(unbound.test)}` is "
+        f"{module.line(unbound.test)}: if `{module.on_one_line(unbound.test)}` is "
         f"{'false' if unbound.holds else 'true'}, this line raises {error}"
     )
 
@@ -312,7 +303,8 @@ def _of_one_arm(module: Module, found: Difference) -> Finding:
     what, missing, to_do = found.what, _MISSING[found.what], _TO_DO[found.what]
     if found.steps:
         names = " and ".join(f"`{module.on_one_line(_optimizer(each, found.arm.scaled))}`" for each in found.steps)
-        what, missing, to_do = f"{what} {names}", missing.format(names), to_do.format(names)
+        of = "the optimizers" if len(found.steps) > 1 else "the optimizer"
+        what, missing, to_do = f"{what} {of} {names}", missing.format(names), to_do.format(names)
     unscaled = found.what == CLIPS and not found.arm.scaled
     where = " (after `unscale_()`)" if unscaled else ""
     return rule.finding(

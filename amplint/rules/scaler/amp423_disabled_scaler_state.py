@@ -3,28 +3,25 @@
 ## What it does
 Finds a `scaler.load_state_dict(...)` on an enabled scaler, if a disabled scaler may have saved the state.
 
-The finding is an error if one run of the program fails: the file saves the state of a second `GradScaler(...)` that may
-be disabled, or it calls the function or class with the `GradScaler(...)` twice, first with the flag off, and then with
-the flag on.
+The finding is an error if one run of the program creates both scalers, first a disabled one and then an enabled one.
 
-The finding is a warning if only a second run of the program fails, which sets the flag differently: on the command
-line, in a configuration, or in the call that creates the trainer. Training that was started without AMP then can't be
-resumed with AMP:
+The finding is a warning if the flag may differ between two runs (on the command line, in a configuration, or in a
+call): what was trained without AMP can't be resumed with AMP. The run without AMP saves one of these:
 
-- the state is saved even if the scaler is disabled;
-- None or an empty dict is saved instead of the state: `scaler.state_dict() if use_amp else None`;
-- the scaler itself is saved, by a function of the program that takes the state of each object
-  (`save({"model": model, "scaler": scaler})`). This finding is only *likely*;
-- functions save and load the state of a scaler that they are given, and another function of the file makes and returns
-  one (`return GradScaler(enabled=settings.use_scaler)`). This finding is only *likely*;
-- the code sets the flag from a device that each run chooses (`enabled=args.device == "cuda"`). This finding is only
-  *likely*.
+- the empty state of the disabled scaler;
+- None or an empty dict in place of the state: `scaler.state_dict() if use_amp else None`.
+
+Warnings are only *likely*:
+
+- if a device that each run chooses sets the flag (`enabled=args.device == "cuda"`);
+- if the scaler is saved or loaded through a function of the program that gets the scaler, such as
+  `save({"model": model, "scaler": scaler})`.
 
 amplint reports nothing:
 
 - about a scaler that torch disables because the machine has no CUDA;
-- if the run that saves and the run that loads take the flag from the same place: then both scalers are enabled, or both
-  are disabled, and a disabled scaler ignores the state that it loads;
+- if the run that loads takes the flag from the same place as the run that saves: then both scalers are enabled, or
+  both are disabled. A disabled scaler ignores the state that it loads;
 - if an `if` checks that the state is not empty;
 - if the load is in a `try` whose handler lets the program go on;
 - if the program compares its flag with the one in the checkpoint.

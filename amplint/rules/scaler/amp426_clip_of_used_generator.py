@@ -1,9 +1,9 @@
 """A clip gets a generator of parameters that is already used up: it clips nothing.
 
 ## What it does
-Finds `clip_grad_norm_` and `clip_grad_value_`, of torch and of accelerate, if the parameters are a generator that is
-kept in a variable or an attribute: `model.parameters()`, `filter(...)`, `map(...)`, `itertools.chain(...)`, a generator
-expression, or the result of a function with `yield`.
+Finds `clip_grad_norm_` and `clip_grad_value_`, of torch and of accelerate, in files that use a GradScaler, autocast or
+accelerate, if the parameters are a generator that is kept in a variable or an attribute: `model.parameters()`,
+`filter(...)`, `map(...)`, `itertools.chain(...)`, a generator expression, or the result of a function with `yield`.
 
 amplint reports a clip
 

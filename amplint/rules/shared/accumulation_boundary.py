@@ -70,7 +70,9 @@ class Apart(NamedTuple):
 
     def cure(self, module: Module) -> str:
         """What to do about it: no update of one scaler is right for both."""
-        return f"use a second scaler for `{self.optimizer(module)}`, updated after each step of that optimizer"
+        return (
+            f"give the optimizer `{self.optimizer(module)}` its own scaler, updated after each step of that optimizer"
+        )
 
     def optimizer(self, module: Module) -> str:
         """The optimizer that waits, as the step gets it."""

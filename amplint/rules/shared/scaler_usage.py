@@ -692,28 +692,28 @@ def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None
     """
     statement, line = usage.stored, module.line(usage.made.call)
     if not in_reach(module, usage, place):
-        return f"where the scaler created on {line} is not accessible"
+        return f", where the scaler created on {line} is not accessible"
     if _is_held_at(usage, place) or not _is_visible(module, usage.scaler, place):
-        return f"where the scaler created on {line} has another name"
+        return f", where the scaler created on {line} has another name"
     if len(usage.makes) != 1:
         others = " or ".join(sorted({module.line(each.call) for each in usage.makes}))
-        return f"where the scaler may be that of {others}"
+        return f", where the scaler may be that of {others}"
     handed_on = bool(usage.before) and isinstance(usage.made.call.parent, ir.Assign)
     if not isinstance(statement, ir.Assign) or not (isinstance(statement.value, ir.Call) or handed_on):
         if isinstance(usage.made.call.parent, (ir.Conditional, ir.Bool)):
-            return f"where the scaler may be missing, as {line} creates it under a condition"
-        return f"where the scaler created on {line} may be missing"
+            return f", where the scaler may be missing, as {line} creates it under a condition"
+        return f", where the scaler created on {line} may be missing"
     target = usage.target
     bound = _times_bound(module, target, place) if target is not None else None
     if target is None or bound is None:
-        return f"where the scaler created on {line} is not accessible"
+        return f", where the scaler created on {line} is not accessible"
     if bound != 1:
-        return f"where `{module.text(target)}` may be another object than the scaler created on {line}"
+        return f", where `{module.text(target)}` may be another object than the scaler created on {line}"
     order = made_before(module, statement, place)
     if order is Order.LATER:
-        return f"before the scaler is created on {line}"
+        return f" before the scaler is created on {line}"
     if order is Order.UNSURE:
         if ifs_round(statement):
-            return f"where the scaler may be missing, as {line} creates it under a condition"
-        return f"where the scaler created on {line} may still be missing"
+            return f", where the scaler may be missing, as {line} creates it under a condition"
+        return f", where the scaler created on {line} may still be missing"
     return None

@@ -45,6 +45,7 @@ _ON_TOP = "unscaled gradients of an earlier iteration may be among these gradien
 _NO_STEP = "no `step()` of the scaler follows in this function, so amplint can't tell which optimizer to unscale"
 _HALF = "these parameters are float16, and `unscale_()` raises on float16 parameters"
 _NORM_DIVIDED = "the norm is divided by the scale later"
+_BY_HAND = "move that call by hand"
 _NO_UPDATE = "some path skips `update()`, and `unscale_()` raises in the iteration after that"
 # What else has to be done where one of these is why there is no fix: `unscale_` alone would be wrong.
 ALSO = {
@@ -172,35 +173,44 @@ class ClipFix:
         module, statement = self._module, own_statement(unscale.call)
         assert isinstance(unscale.call, ir.Call)
         text = module.text(unscale.call)
-        refusal = f"amplint can't move `{text}` before this line; move that call by hand"
-        place = self._place_above(unscale, statement) if statement is not None else None
-        if statement is not None and backward_between(module, self._flow, self._statement, statement):
+        if statement is None:
+            return None, f"`{text}` is part of another statement; {_BY_HAND}"
+        place = self._place_above(unscale, statement)
+        if backward_between(module, self._flow, self._statement, statement):
             return (
                 None,
                 f"`{text}` on {module.line(statement)} can't move before this line: a backward pass runs between them",
             )
-        if statement is None or place is None:
-            return None, refusal
+        if isinstance(place, str):
+            return None, f"{place.format(text)}; {_BY_HAND}"
         if self._reached.event.kind == "clip" and rescales_result(module, self._reached):
             return None, _NORM_DIVIDED
         names = receiver(unscale), unscale.call.args[0].value
         gone = removed(module, statement)
         before = line_before(module, place, text_with_comment(module, statement))
-        if gone is None or before is None or not all(says_the_same(module, each, place, statement) for each in names):
-            return None, refusal
+        if gone is None or before is None:
+            return None, f"`{text}` is on one line with other code; {_BY_HAND}"
+        if not all(says_the_same(module, each, place, statement) for each in names):
+            return None, f"a name in `{text}` may change between this line and that call; {_BY_HAND}"
         against = self._tuned()
         kind = Applicability.UNSAFE if against else Applicability.SAFE
         title = f"Move `{text}` before the gradients are used" + (f" ({against})" if against else "")
         return Fix(kind, title, (before, gone)), None
 
-    def _place_above(self, unscale: Event, statement: ir.Statement) -> ir.Statement | None:
-        """The statement before which an `unscale_` that comes too late can go, in its own suite."""
+    def _place_above(self, unscale: Event, statement: ir.Statement) -> ir.Statement | str:
+        """The statement before which an `unscale_` that comes too late can go, in its own suite; or why not."""
         at = self._place(unscale.call)
         above = upwards(at) if not isinstance(at, str) else ()
         place = next((each for each in above if each.block is statement.block), None)
-        if place is None or place.id > statement.id or _leaves_between(place, statement):
-            return None
-        return place if not backward_between(self._module, self._flow, place, statement) else None
+        if place is None or place.id > statement.id:
+            return "this line and `{}` are in different blocks"
+        if _leaves_between(place, statement):
+            return "the code between this line and `{}` may skip that call"
+        return (
+            "a backward pass runs before `{}`"
+            if backward_between(self._module, self._flow, place, statement)
+            else place
+        )
 
     def _tuned(self) -> str:
         """Which number may have been tuned to scaled gradients; "" for none."""

@@ -372,7 +372,7 @@ def test_a_helper_of_another_file_takes_apart(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(program)
     found = check(program, str(tmp_path / "train.py"))
     assert [(each.code, program[each.start : each.end]) for each in found] == [("AMP303", "loss(first, target)")]
-    assert found[0].message.startswith("this call runs line 7 of losses.py")
+    assert found[0].message.startswith("this runs line 7 of losses.py")
 
 
 @pytest.mark.parametrize(

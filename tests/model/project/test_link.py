@@ -163,7 +163,7 @@ def test_a_helper_of_another_file_is_followed(project: Project, how: str) -> Non
     found = project({path: HELPER, "lib/__init__.py": "", "main.py": main})
     ((row, code, message),) = found.findings("main.py")
     assert (row, code) == (row_of(main, f"{called}("), "AMP401")
-    assert message.startswith(f"this call runs line {row_of(HELPER, 'clip_grad_norm_')} of {path}: ")
+    assert message.startswith(f"this runs line {row_of(HELPER, 'clip_grad_norm_')} of {path}: ")
     assert found.codes(path) == []
 
 
@@ -652,7 +652,7 @@ def _found_apart(apart: tuple[str, str], folder: Path, settings: Settings) -> tu
         code = without_prose(text, ast.parse(text), prefilter.roots(settings.codes))
         opened = opened and prefilter.opens(code.encode(), settings.codes)
         for each in result.findings if result.source is not None else ():
-            leads = re.match(r"this call runs line (\d+) of parts.py", each.message)
+            leads = re.match(r"this runs line (\d+) of parts.py", each.message)
             found[int(leads[1]) if leads else result.source.row(each.start), each.code] += 1
     return found, opened
 
