@@ -13,8 +13,8 @@ amplint reports nothing:
 - about `fully_shard` (FSDP2), with which the plain scaler is right;
 - about `ShardingStrategy.NO_SHARD`, and about a `sharding_strategy` whose value amplint can't see;
 - if no autocast region can be float16;
-- if one flag decides both whether the model is sharded and whether the scaler is created, enabled or stepped: the
-  scaler may be meant for runs without sharding.
+- if one flag decides both whether the model is sharded and whether the scaler is created, enabled or stepped, unless
+  that is so whenever the model is sharded: the scaler may be meant for runs without sharding.
 
 ## Why is this bad?
 Each rank holds the gradients of its own shard, and a plain scaler checks only those for inf and NaN. If gradients
@@ -66,6 +66,8 @@ from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix,
 from amplint.fixes.imports import torch_instead
 from amplint.fixes.statements import line_behind
 from amplint.model.calls.external_calls import local_function
+from amplint.model.inference.formulas import contradict, negated
+from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import Made, objects
 from amplint.model.syntax import ir
@@ -223,16 +225,24 @@ def _is_sharding(module: Module, strategy: ir.Value) -> bool:
 
 
 def _chosen_together(module: Module, usage: ScalerUsage, made: Made, wrap: ir.Call) -> bool:
-    """Whether what decides that the model is sharded also decides on the scaler: that it is made, on, or used."""
+    """Whether what decides that the model is sharded also decides on the scaler: that it is made, on, or used; but not
+    where it is so whenever the model is sharded.
+    """
     if exclusive(made.call, wrap):
         return True
-    known = objects(module)
+    known, decisions = objects(module), decided(module)
+    sharded = decisions.around(wrap)
     deciding = {name for test in _tests(wrap, made.call) for name in flags_in(module, test)}
-    others = [*_tests(made.call, wrap), *([made.enabled] if made.enabled is not None else [])]
+    others = [(decisions.around(made.call), _tests(made.call, wrap))]
+    others += [(decisions.of(made.enabled), [made.enabled])] if made.enabled is not None else []
     for call in module.whole.near("step").calls:
         if isinstance(call.func, ir.Attribute) and call.func.attr == "step" and known.key(call.func.base) in usage.keys:
-            others += _tests(call, wrap)
-    return any(deciding & flags_in(module, test) for test in others)
+            others.append((decisions.around(call), _tests(call, wrap)))
+    return any(
+        deciding & flags_in(module, test) and not contradict(sharded, negated(when))
+        for when, tests in others
+        for test in tests
+    )
 
 
 def _tests(node: ir.Value, without: ir.Value) -> list[ir.Value]:
