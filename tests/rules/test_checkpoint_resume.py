@@ -100,12 +100,12 @@ def test_a_scaler_of_the_file_is_there_in_every_method() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (trainer((LOADED,), (MADE,)), "before the scaler is created on line {made}"),
-        (trainer((LOADED, MADE)), "before the scaler is created on line {made}"),
-        (trainer(("if path:", f"    {LOADED}", MADE)), "before the scaler is created on line {made}"),
-        (trainer((), (LOADED, MADE)), "before the scaler is created on line {made}"),
-        (trainer((LOADED, "self.make()"), make=MADE), "before the scaler is created on line {made}"),
-        (trainer((), (MADE,)), "where the scaler created on line {made} may still be missing"),
+        (trainer((LOADED,), (MADE,)), " before the scaler is created on line {made}"),
+        (trainer((LOADED, MADE)), " before the scaler is created on line {made}"),
+        (trainer(("if path:", f"    {LOADED}", MADE)), " before the scaler is created on line {made}"),
+        (trainer((), (LOADED, MADE)), " before the scaler is created on line {made}"),
+        (trainer((LOADED, "self.make()"), make=MADE), " before the scaler is created on line {made}"),
+        (trainer((), (MADE,)), ", where the scaler created on line {made} may still be missing"),
     ],
 )
 def test_it_is_not_loaded_where_the_scaler_may_come_later(text: str, why: str) -> None:
@@ -115,7 +115,7 @@ def test_it_is_not_loaded_where_the_scaler_may_come_later(text: str, why: str) -
     made = 1 + next(i for i, line in enumerate(lines) if "GradScaler" in line)
     assert found.fix is None
     assert found.withheld is not None
-    assert found.withheld.startswith(f"the checkpoint is loaded on line {loaded} {why.format(made=made)}")
+    assert found.withheld.startswith(f"the checkpoint is loaded on line {loaded}{why.format(made=made)}")
     assert fix(text, unsafe=True) == text
 
 
@@ -199,7 +199,7 @@ if __name__ == "__main__":
     ("text", "why"),
     [
         (function(before=LOAD), "the checkpoint is loaded on line 9 before the scaler is created on line 11"),
-        (GAN, "an optimizer's state is loaded on line 35 where the scaler created on line 5 is not accessible"),
+        (GAN, "an optimizer's state is loaded on line 35, where the scaler created on line 5 is not accessible"),
         (
             function(after="utils.load_checkpoint(args.resume, model, optimizer)"),
             "`utils.load_checkpoint` on line 9 may",

@@ -466,7 +466,7 @@ def train(gen, critic, loader, PERIOD):
             opt_g.zero_grad()
         # LAST
 """
-OWN = "use a second scaler for `opt_g`, updated after each step of that optimizer"
+OWN = "give the optimizer `opt_g` its own scaler, updated after each step of that optimizer"
 
 
 def apart(*updates: str, period: str = "every=1") -> list[Finding]:
