@@ -281,7 +281,7 @@ def _effect(module: Module, full: bool) -> tuple[str, Severity, Confidence]:
     if not module.target.guarantees("2.4"):
         return "torch before 2.4 raises RuntimeError", Severity.ERROR, Confidence.CERTAIN
     if full:
-        effect = "the region warns and is disabled, unless its dtype is float16 or bfloat16"
+        effect = "in a dtype other than float16 and bfloat16, the region warns and is disabled"
         return effect, Severity.WARNING, Confidence.CERTAIN
     if not module.target.is_declared:
         return "torch before 2.4 raises RuntimeError", Severity.WARNING, Confidence.LIKELY

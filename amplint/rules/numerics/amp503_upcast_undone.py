@@ -197,7 +197,7 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
         return (
             None,
-            "an operand may have another dtype, and without autocast a product of two dtypes raises; cast by hand",
+            "amplint can't tell which operands need a cast; cast each of them to float32 by hand",
         )
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
         return (

@@ -14,14 +14,15 @@ Finds, as *likely*:
   multiplies the outputs with each other (as a contrastive loss does);
 - a model that an Accelerator has prepared for half precision, if it is trained through another method than `forward`:
   accelerate opens its region only around `forward`;
-- a region with `enabled=False` that runs the model exactly when the scaler is enabled, if the file has no region that
-  can be enabled;
+- a region that is always disabled (`enabled=False`) around the model, where the scaler is enabled, if no other region of
+  the file can be enabled;
 - a loss that a `GradScaler` scales, if no file of the program opens a region for code with gradients. The finding is a
   suspicion if a region is commented out in the file.
 
 amplint reports nothing:
 
-- if the region contains other code that amplint can't follow, or the name of a criterion says that it has a network;
+- if the region contains other code that amplint can't follow, or a criterion is named like one that contains a network
+  (`PerceptualLoss`);
 - if the model opens a region itself, or has a method that is named after AMP, such as `model.configure_amp(...)`;
 - if another call of the model with gradients is in a region;
 - about models that are frozen or called without gradients;

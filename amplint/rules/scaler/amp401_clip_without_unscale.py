@@ -10,8 +10,8 @@ clips:
 Also finds these, even if amplint doesn't see the backward pass:
 
 - a function that clips and then calls `unscale_`;
-- a function that clips and then calls `scaler.step`, if the scaler never unscales, and only this file uses it: the
-  file creates the scaler and scales a loss with it;
+- a function that clips and then calls `scaler.step`, if the file creates this scaler, scales a loss with it and never
+  unscales, and no other file uses the scaler;
 - hooks that clip, such as `p.register_hook(lambda grad: grad.clamp(-1, 1))`: a hook runs during the backward pass,
   before any `unscale_`. The finding is only *likely*, and is made only if the file scales its losses, or the object
   that registers the hook keeps a scaler.

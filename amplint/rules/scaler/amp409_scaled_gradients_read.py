@@ -29,7 +29,7 @@ amplint reports nothing:
 - about changes that leave the scale in place: adding gradients to each other, or multiplying them by a constant;
 - if the size is used in manual clipping (AMP401);
 - if the function uses the scale for more than to log or compare it: it may divide by hand;
-- if an Accelerator is created for another precision, with DeepSpeed or with `cpu=True`;
+- if an Accelerator is created for a precision other than fp16, with DeepSpeed or with `cpu=True`;
 - if amplint can't see how the number is used.
 
 ## Why is this bad?
@@ -71,8 +71,8 @@ Unsafe:
 - if a fused optimizer may hold float16 parameters, on which `unscale_` raises;
 - if an exception after the read is caught: then `update` is skipped, and the next `unscale_` raises.
 
-There is no fix under accelerate, for a second division, and on micro steps. On micro steps a second `unscale_` would
-raise: read `grad / scaler.get_scale()`, or read where the optimizer steps.
+There is no fix under accelerate, for a second division, if some path skips `update()`, and on micro steps. On micro
+steps a second `unscale_` would raise: read `grad / scaler.get_scale()`, or read where the optimizer steps.
 
 ## Proof
 The test programs are compared with a float32 reference step. Before the fix, the gradients that the program reads are

@@ -13,15 +13,15 @@ Finds a `scaler.update()` at the wrong place:
 An optimizer that accumulates gradients over k iterations needs its own scaler if another optimizer steps in each
 iteration: no place of `update()` is right for both.
 
-The finding is a warning if nothing is wrong with the default options of the program: k is an option, and 1 by default;
-or only an option that is off by default makes `update()` raise.
+The finding is a warning, not an error, in two cases that need an option of the program: accumulation over k iterations
+if k is 1 by default, and an `update()` that raises only with an option that is off by default.
 
-When the step after the `update()` runs decides how certain the finding is. The message names the condition:
+For an `update()` before a step, certainty depends on the condition under which this step runs, which the message names:
 
-- *certain*: always, or with the default options;
-- *likely*: only with an option whose default amplint can't see;
-- *suspicion*: only with an option that is not at its default, or under two conditions that change during training (such
-  as `step % 4 == 0` and a finite loss).
+- *certain*: no condition, or one that holds with the default options;
+- *likely*: one condition that changes during training (such as a norm), or an option whose default amplint can't see;
+- *suspicion*: an option that is not at its default, or two conditions that change during training (such as
+  `step % 4 == 0` and a finite loss).
 
 The finding is also a suspicion if amplint can't tell which backward pass the optimizer steps for.
 

@@ -1,4 +1,5 @@
-"""Of two branches, with and without the scaler, only one clips, clears, or steps all optimizers or the scheduler.
+"""Of two branches, with and without the scaler, only one clips or clears the gradients, or steps every optimizer
+  or the scheduler.
 
 ## What it does
 Compares the branches of `if use_amp: ... else: ...`. One of them trains through a scaler, the other one without, and
@@ -17,7 +18,8 @@ Also finds, as *likely*:
 - an AMP option that the program's `argparse` parser doesn't declare;
 - a variable that only one of the branches sets, and that is read after them;
 - two branches, with and without autocast, that compute different losses: one has another constant factor or one more
-  term, or takes another number of values from the same call;
+  term, or unpacks a different number of values from
+  the same call;
 - in a function that evaluates, `torch.no_grad()` in only one of the branches.
 
 A missing clip is only *likely* if only the branch with the scaler clips, as float16 may be the reason. A missing
@@ -116,7 +118,7 @@ rule = Rule(
         "Scaler( & autocast",
         "scaler( & backward & step(",
     ),
-    not_shown="verify doesn't compare branches, and replaces names without a value",
+    not_shown="verify doesn't compare branches",
     about_absence=True,
     formerly=("arms-disagree",),
 )
