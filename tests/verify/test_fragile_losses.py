@@ -73,16 +73,27 @@ def reason(body: str, inside: str = CALL, outside: str = "pass") -> str:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FRAGILE)
 def test_an_op_that_float16_may_break_is_named(name: str) -> None:
-    said = "line 28: criterion(pred, y) computes the loss in float16 and is not run; float16 may break its "
+    said = "line 28: criterion(pred, y) computes the loss in a float16 region and is not run; float16 may break its "
     assert reason(FRAGILE[name]).startswith(said)
 
 
-def test_a_cast_before_it_may_come_too_late() -> None:
-    found = reason(FRAGILE["a function"], "pass", CAST)
-    assert found == (
-        "line 29: criterion(pred.float(), y) computes the loss of float16 outputs and is not run; "
-        "float16 may break its binary_cross_entropy"
-    )
+OFF = 'with torch.autocast("cuda", enabled=False):\n            loss = criterion(pred.float(), y)'
+IN_FLOAT32 = {
+    "behind the region": ("pass", CAST, "line 29: criterion(pred.float(), y) computes the loss and is not run"),
+    "in a region that is off": ("pass", OFF, "line 30: criterion(pred.float(), y) computes the loss and is not run"),
+    "in the region": (
+        CAST,
+        "pass",
+        "line 28: criterion(pred.float(), y) computes the loss in a float16 region and is not run",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_FLOAT32)
+def test_of_what_was_cast_before_no_op_is_said_to_break(name: str) -> None:
+    inside, outside, said = IN_FLOAT32[name]
+    assert reason(FRAGILE["a log"], inside, outside) == said
+
 
 
 @pytest.mark.parametrize("name", SAFE)
@@ -114,7 +125,7 @@ def test_of_losses_of_torchs_alone_nothing_is_said(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH)
 def test_a_loss_that_is_not_run_is_said_to_be_none(name: str) -> None:
-    assert reason(WITH[name]) == "line 28: criterion(pred, y) computes the loss in float16 and is not run"
+    assert reason(WITH[name]) == "line 28: criterion(pred, y) computes the loss in a float16 region and is not run"
 
 
 OTHERS = """
@@ -151,7 +162,7 @@ def of_others(loss: str, enabled: str = "dtype=torch.float16") -> tuple[str, str
 @pytest.mark.parametrize("name", COMPUTED)
 def test_who_computes_the_loss_out_of_sight_is_named(name: str) -> None:
     loss, call = COMPUTED[name]
-    said = f"line 14: {call} computes the loss in float16 and is not run"
+    said = f"line 14: {call} computes the loss in a float16 region and is not run"
     assert of_others(loss) == ("clean", said, [said])
 
 
@@ -168,7 +179,7 @@ def test_of_several_losses_the_first_is_named_and_all_are_listed() -> None:
         "loss = LOSS", "first = self.actor(data)\n                loss = first + penalty(self.actor, data)"
     )
     (found,) = amplint.verify(text.replace("ENABLED", "dtype=torch.float16"))
-    assert found.reason == "line 14: self.actor(data) computes the loss in float16 and is not run; nor is 1 other"
+    assert found.reason == "line 14: self.actor(data) computes the loss in a float16 region and is not run; nor is 1 other"
     assert len(found.before.not_run) == 2
 
 
@@ -176,7 +187,7 @@ def test_a_fix_that_ends_a_warning_says_it_too() -> None:
     old = OTHERS.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
     (found,) = amplint.verify(old.replace("LOSS", "self.actor(data)").replace("ENABLED", "dtype=torch.float16"))
     assert found.verdict == "confirmed"
-    assert found.reason.endswith("; line 14: self.actor(data) computes the loss in float16 and is not run")
+    assert found.reason.endswith("; line 14: self.actor(data) computes the loss in a float16 region and is not run")
 
 
 CRITERIA = {

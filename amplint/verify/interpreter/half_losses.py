@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from amplint.model.half.analysis import returned_kind
+from amplint.model.half.analysis import half, returned_kind
 from amplint.model.half.layers import gives_float32
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.soft_targets import has_soft_targets
@@ -70,27 +70,28 @@ class HalfLosses:
         if is_half and keeps is not False:
             self._losses[made.grad_fn] = keeps is True, site
         if region := _half_region():
-            self._not_run(site, runs, region, f"computes the loss in {region} and is not run")
+            self._not_run(site, runs, inputs, f"computes the loss in a {region} region and is not run")
         elif not is_half and keeps is not False and any(True for _ in upstream(made, self._outputs)):
-            self._not_run(site, runs, "float16", "computes the loss of float16 outputs and is not run")
+            of = " of float16 outputs" if halves else ""  # else they were cast
+            self._not_run(site, runs, inputs, f"computes the loss{of} and is not run")
 
-    def part(self, site: Site, runs: Closure | None) -> None:
+    def part(self, site: Site, runs: Closure | None, inputs: list[Any]) -> None:
         """A function of the program has been run that is no model: what it computes can be a part of the loss."""
         found, region = _function(site, runs), _half_region()
         if region and found is not None and found[1].name not in ("forward", "__call__"):
-            self._not_run(site, runs, region, f"computes a part of the loss in {region} and is not run")
+            self._not_run(site, runs, inputs, f"computes a part of the loss in a {region} region and is not run")
 
-    def _not_run(self, site: Site, runs: Closure | None, dtype: str, how: str) -> None:
+    def _not_run(self, site: Site, runs: Closure | None, inputs: list[Any], how: str) -> None:
         """Remember what computes a loss for which the bench has another one; of torch's own autocast keeps the range.
 
-        And which of its ops float16 may break, where that is in sight.
+        And which of its ops float16 may break, where that is in sight: none where all that it is given was cast.
         """
         if _is_loss_of_torch(site) or _is_op(site):
             return
         found = _function(site, runs)
         if found is not None and is_made_of_losses(*found):
             return
-        op = fragile_op(*found) if found is not None and dtype == "float16" else ""
+        op = fragile_op(*found) if found is not None and _may_be_half(inputs) else ""
         self._record.not_run.setdefault(site.where, (site.text, f"{how}; float16 may break its {op}" if op else how))
 
     def scaled(self, scaler: torch.amp.GradScaler, start: float | None, losses: list[Any], site: Site) -> None:
@@ -111,7 +112,7 @@ class HalfLosses:
         """Whether a criterion gives float16 for a model's float16 outputs; None: that can't be seen."""
         spelling = _spelling(site)
         if spelling == "cross_entropy":
-            return not has_soft_targets(site.code.module) or None
+            return not has_soft_targets(site.code.module) or _is_half_by_text(site) or None
         if spelling is not None:
             # Others have targets that are float32, and so is the result, unless these are outputs as well.
             return halves == len(site.call.positional) > 1
@@ -138,6 +139,12 @@ def _returned(site: Site, runs: Closure | None, given: Mapping[str, Kind]) -> Ki
     """What the program's function that a call runs gives, as far as its text says."""
     found = _function(site, runs)
     return returned_kind(*found, given) if found is not None else UNKNOWN_KIND
+
+
+def _is_half_by_text(site: Site) -> bool:
+    """Whether the text says of a loss that it is half, or likely is: its targets are integers, whatever others are."""
+    met = [each.result for each in half(site.code.module) if each.node is site.call]
+    return bool(met) and all(each.what == HALF or each.likely_half for each in met)
 
 
 def _function(site: Site, runs: Closure | None) -> tuple[Module, ir.Function] | None:
@@ -185,6 +192,12 @@ def _constructed(code: Code, func: ir.Name | ir.Attribute | ir.Call) -> set[str]
         return names
     sources = code.callers.looked_at(code, func)
     return {of.module.names.only(each.func) or "" if isinstance(each, ir.Call) else "" for of, each in sources}
+
+
+def _may_be_half(inputs: list[Any]) -> bool:
+    """Whether a function is given float16 with gradients, or nothing that has some: then it runs the model itself."""
+    given = [each for each in tensors_in(inputs) if each.requires_grad]
+    return not given or any(each.dtype is torch.float16 for each in given)
 
 
 def _half_region() -> str:

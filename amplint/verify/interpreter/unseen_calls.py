@@ -100,7 +100,7 @@ class UnseenCalls:
             is_model = forward and net is not None and self._stage.may_be_net(net)
             self._record.note(site.code, site.call, "a stand-in model" if is_model else "a stand-in")
             if not is_model:
-                self._halves.part(site, runs)
+                self._halves.part(site, runs, inputs)
         if net not in self._stage.knowledge.nets and not tensors:
             self._stage.computed(site.call, made)
         return made
