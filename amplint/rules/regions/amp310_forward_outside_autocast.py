@@ -14,8 +14,8 @@ Finds, as *likely*:
   multiplies the outputs with each other (as a contrastive loss does);
 - a model that an Accelerator has prepared for half precision, if it is trained through another method than `forward`:
   accelerate opens its region only around `forward`;
-- a region that is always disabled (`enabled=False`) around the model, where the scaler is enabled, if no other region of
-  the file can be enabled;
+- a region that is always disabled (`enabled=False`) around the model, where the scaler is enabled, if no other region
+  of the file can be enabled;
 - a loss that a `GradScaler` scales, if no file of the program opens a region for code with gradients. The finding is a
   suspicion if a region is commented out in the file.
 
