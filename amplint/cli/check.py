@@ -346,7 +346,7 @@ def _told(linted: Linted, options: argparse.Namespace) -> int:
     """Say what a run has come to, and return the exit code."""
     outcomes = linted.outcomes
     for path, outcome in zip(linted.names, outcomes, strict=True):
-        for line in outcome.given_up if options.verbose or outcome.too_long else ():
+        for line in outcome.given_up if not options.quiet or outcome.too_long else ():
             print(f"amplint: {visible(path)}: {visible(line)}", file=sys.stderr)
     for warning in [] if options.quiet else [outcome.warning for outcome in outcomes if outcome.warning]:
         warn(warning)

@@ -419,7 +419,7 @@ class Numbers(Listener):
         waits = False
         if not is_readable(tensor):
             place = place_of(frame)
-            waits = place in self._left_out or self._is_look(("left out", place))
+            waits = place in self._left_out or self._is_look(("skipped", place))
         if not may_be_bad(tensor, waits=waits):
             return False
         is_nan = torch.isnan(tensor.detach())
@@ -584,14 +584,14 @@ class Numbers(Listener):
                 )
 
     def _tell_left_out(self, steps: int) -> None:
-        """What is all NaN and is left out, where that leaves no gradients."""
+        """What is all NaN and is skipped, where that leaves no gradients."""
         for place, times in self._left_out.items():
             if self._zeros >= _HIDDEN_OFTEN and times >= _HIDDEN_OFTEN and times >= _HIDDEN_HALF * steps:
                 self._collector.add(
                     Finding(
                         Cause.HIDDEN,
                         Evidence.SEEN,
-                        f"every value was NaN and was left out, {times} times in {steps} steps: no gradient but 0 is "
+                        f"every value was NaN and was skipped, {times} times in {steps} steps: no gradient but 0 is "
                         "left, and the loss looks healthy",
                         place,
                         times=times,

@@ -47,6 +47,8 @@ LESS_WORK = 6_000
 MUCH_LOST = 90_000
 
 
+# What giving a function up means.
+_UNCHECKED = "the order of the scaler's calls in it is not checked"
 # Where an event may be, aliases of functions aside.
 _EVENTS = re.compile(r"\.\s*(?:grad\b|(?:backward|scale|unscale_|step|zero_grad)\b(?:[\s\\)]|#.*\n)*\()")
 
@@ -213,7 +215,7 @@ def flows(module: Module) -> list[Flow]:
 def given_up(module: Module) -> list[str]:
     """The functions with more paths than can be followed, as far as any rule has asked for the flows."""
     return [
-        f"{module.line(each.container)}: {each.container.name} {each.why_not}"
+        f"{module.line(each.container)}: {each.container.name} {each.why_not}: {_UNCHECKED}"
         for each in module.known(_flows) or ()
         if each.given_up and isinstance(each.container, ir.Function)
     ]

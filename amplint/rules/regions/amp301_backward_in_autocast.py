@@ -139,4 +139,4 @@ def _first(module: Module) -> str:
     function = ir.function_of(product)
     if function is not None and function.cls is not None and function.name == "backward":
         return f"add `custom_fwd` and `custom_bwd` to `{function.cls.name}`, then "
-    return f"give the product on {module.line(product)} operands of one dtype, then "
+    return f"give the product on {module.line(product)} one dtype, then "

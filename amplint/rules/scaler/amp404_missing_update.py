@@ -16,7 +16,7 @@ Also finds:
 - a check that skips both `step` and `update()` if gradients are not finite, without `unscale_()` before it. Nothing
   raises, but the scale never falls: the finding is a warning, and only *likely*.
 
-How certain the finding is depends on when `update()` is skipped:
+The certainty of the finding depends on when `update()` is skipped:
 
 - *certain*: always, with the default options, or under a condition that changes during training (a gradient norm);
 - *likely*: only with an option whose default amplint can't see;
