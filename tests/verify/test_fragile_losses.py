@@ -95,7 +95,6 @@ def test_of_what_was_cast_before_no_op_is_said_to_break(name: str) -> None:
     assert reason(FRAGILE["a log"], inside, outside) == said
 
 
-
 @pytest.mark.parametrize("name", SAFE)
 def test_what_float16_keeps_is_not_named(name: str) -> None:
     assert reason(SAFE[name]) == ""
@@ -179,7 +178,8 @@ def test_of_several_losses_the_first_is_named_and_all_are_listed() -> None:
         "loss = LOSS", "first = self.actor(data)\n                loss = first + penalty(self.actor, data)"
     )
     (found,) = amplint.verify(text.replace("ENABLED", "dtype=torch.float16"))
-    assert found.reason == "line 14: self.actor(data) computes the loss in a float16 region and is not run; nor is 1 other"
+    said = "line 14: self.actor(data) computes the loss in a float16 region and is not run; nor is 1 other"
+    assert found.reason == said
     assert len(found.before.not_run) == 2
 
 
