@@ -241,11 +241,15 @@ class Files(Generic[AnyFile]):
         return Place(of, "", None) if of is not None else None
 
     def _in(self, code: AnyFile, name: str, depth: int) -> Place[AnyFile] | None:
-        for each in reversed(where_all_goes_well(code.module.program.scope.bindings.get(name, ()))):
+        bindings = code.module.program.scope.bindings.get(name, ())
+        usual = where_all_goes_well(bindings)
+        for each in reversed(usual):
             if isinstance(each, Defined):
                 return Place(code, name, each.what)
             if isinstance(each, Imported):
-                return self._find(code, each, depth - 1) if depth else None
+                found = self._find(code, each, depth - 1) if depth else None
+                # With a fallback it is a variable, which is a library's where all goes well.
+                return found or (Place(code, name, None) if len(usual) < len(bindings) else None)
             return Place(code, name, None) if isinstance(each, Assigned) else None
         return self.passed_on(code, name, depth)
 
