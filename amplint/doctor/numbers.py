@@ -595,7 +595,7 @@ class Numbers(Listener):
                         "left, and the loss looks healthy",
                         place,
                         times=times,
-                        advice="don't leave them out, and fix what makes the values NaN",
+                        advice="don't skip them, and fix what makes the values NaN",
                     )
                 )
                 return

@@ -563,3 +563,68 @@ def test_what_was_not_tried_is_in_the_json() -> None:
     assert shown["verdict"] == NOT_CHECKABLE
     assert len(shown["before"]["not_tried"]) == 1
     assert shown["before"]["not_combined"] == row.before.not_combined
+
+
+COUNTED = """
+import torch
+
+def adjust(optimizer, at):
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1 / (1 + at)
+
+def train(model, optimizer, loader, scaler, args):
+    accum_iter = args.accum_iter
+    optimizer.zero_grad()
+    for step, (x, y) in enumerate(loader):
+        FIRST
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss /= accum_iter
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        if (step + 1) % CLEARED == 0:
+            optimizer.zero_grad()
+
+def main(model, loader, args):
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), loader, torch.amp.GradScaler("cuda"), args)
+"""
+
+
+@pytest.mark.parametrize("first", ["pass", "if step % accum_iter == 0:\n            adjust(optimizer, step)"])
+def test_what_a_fault_needs_is_said_whatever_asked_for_it_before(first: str) -> None:
+    text = COUNTED.replace("FIRST", first)
+    (found,) = interpret(text.replace("CLEARED", "accum_iter"))
+    assert {each.path for each in found.judged.faults} == {"args.accum_iter = 2"}
+    (found,) = interpret(text.replace("CLEARED", "1").replace("/= accum_iter", "/= 1"))
+    assert found.judged.state == RIGHT
+
+
+MADE_AGAIN = """
+import torch
+
+def train(model, loader, optimizer, device, use_amp=False):
+    scaler = torch.amp.GradScaler("cuda") if use_amp and device.type == "cuda" else None
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=use_amp):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        if scaler:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+
+def main(model, loader, device, args):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(args.epochs):
+        train(model, loader, optimizer, device, args.use_amp)
+"""
+
+
+def test_a_condition_that_other_runs_are_not_asked_rules_none_of_them_out() -> None:
+    (found,) = interpret(MADE_AGAIN)
+    (fault,) = found.judged.faults
+    assert (fault.shows, fault.path) == ("scale", "use_amp, device.type == 'cuda'")

@@ -526,6 +526,7 @@ def test_the_report_says_what_is_shown_what_is_rounding_and_what_was_only_tried(
     renamed = renamed.replace('torch.autocast("cuda", dtype=torch.float16)', "torch.cuda.amp.autocast()")
     (tmp_path / "old.py").write_text(renamed.replace("criterion(model(x), y)", CRITERION))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
     said = amplint("verify", "--isolated", "--unsafe-fixes").out  # of the current folder
     loss = r"  line \d+: criterion\(model\(x\), y\) computes the loss in a float16 region and is not run\n"
     numbers = r"  compared with float32: .* off by [\d.]+%; so much is rounding, and right\n"

@@ -178,9 +178,8 @@ def test_of_several_losses_the_first_is_named_and_all_are_listed() -> None:
         "loss = LOSS", "first = self.actor(data)\n                loss = first + penalty(self.actor, data)"
     )
     (found,) = amplint.verify(text.replace("ENABLED", "dtype=torch.float16"))
-    assert (
-        found.reason == "line 14: self.actor(data) computes the loss in a float16 region and is not run; nor is 1 other"
-    )
+    said = "line 14: self.actor(data) computes the loss in a float16 region and is not run; nor is 1 other"
+    assert found.reason == said
     assert len(found.before.not_run) == 2
 
 

@@ -212,6 +212,21 @@ def test_a_criterion_of_another_file_that_has_no_amp_is_read(
         assert found == [("AMP303", called, True)]
 
 
+MIXED = "if settings.mixup:\n    x, y = mixup(x, y)\nx = x + 1\n" + IN_A_REGION
+
+
+@pytest.mark.parametrize("indices", [True, False])
+def test_targets_that_are_cast_to_integers_are_no_probabilities(verifier: Verifier, *, indices: bool) -> None:
+    loss = "loss = criterion(out, y.long())" if indices else "loss = criterion(out, y)"
+    row = verified(verifier, program(MIXED + loss, "from library import mixup\ncriterion = nn.CrossEntropyLoss()\n"))
+    if indices:
+        assert (row.verdict, [each.shows for each in row.before.faults]) == ("misbehaves", ["dtype"]), row
+        assert [(each.code, each.shown) for each in row.findings] == [("AMP303", True)]
+    else:
+        assert (row.verdict, row.findings) == ("clean", []), row
+        assert row.reason.endswith("amplint can't see whether criterion(out, y) gives a float16 loss")
+
+
 def test_what_a_criterion_out_of_sight_makes_of_float16_is_said_to_be_unseen(verifier: Verifier) -> None:
     row = verified(verifier, program(IN_A_REGION + "loss = criterion(out, y)", "criterion = Criterion()\n"))
     assert row.verdict == "clean"

@@ -677,6 +677,78 @@ def test_a_script_that_calls_what_trains_behind_many_imports(
     assert kind is None or found.looks[0].why.endswith(" that amplint reads")
 
 
+# --- what is made where all goes well
+
+FALLBACK = """
+import torch
+
+try:
+    autocast = torch.autocast
+except AttributeError:
+    class autocast:
+        def __init__(self, device_type, enabled=True):
+            pass
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, *args):
+            pass
+"""
+CLASSIFIER = """
+import torch
+from torch.nn.functional import cross_entropy
+from net import autocast
+
+def train(model, optimizer, loader, scaler):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with autocast("cuda"):
+            out = model(x)
+            INSIDE
+        OUTSIDE
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+def main(model, loader):
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), loader, torch.amp.GradScaler("cuda"))
+"""
+EVALUATION = """
+import torch
+from net import autocast
+
+@torch.no_grad()
+def validate(model, batches):
+    for x in batches:
+        with autocast("cuda"):
+            model(x)
+"""
+
+
+@pytest.mark.parametrize("falls_back", [True, False])
+def test_a_region_of_another_file_with_a_fallback_is_one(
+    verifier: Verifier, tmp_path: Path, *, falls_back: bool
+) -> None:
+    made = FALLBACK if falls_back else FALLBACK.replace("autocast = torch.autocast", "other = torch.autocast")
+    path = project(tmp_path, net=made, evaluate=EVALUATION) / "evaluate.py"
+    found = verifier.check(str(path), EVALUATION.encode(), make_settings(select=["ALL"]))
+    verdicts = [(row.name, row.verdict) for row in found.rows]
+    assert verdicts == ([("validate", "no training step")] if falls_back else [])
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_step_runs_with_what_is_made_where_all_goes_well(verifier: Verifier, tmp_path: Path, *, inside: bool) -> None:
+    loss = "loss = cross_entropy(out, y)"
+    text = CLASSIFIER.replace("INSIDE", loss if inside else "pass").replace("OUTSIDE", "pass" if inside else loss)
+    path = project(tmp_path, net=FALLBACK, train=text) / "train.py"
+    (row,) = verifier.verify(str(path), text.encode(), make_settings(select=["ALL"]))
+    assert row.before.dtypes == (["float32"] if inside else ["float16"]), row
+    assert (row.verdict, [each.shows for each in row.before.faults]) == (
+        ("clean", []) if inside else ("misbehaves", ["dtype"])
+    )
+
+
 # --- the command
 
 

@@ -427,7 +427,7 @@ class _Known:
 
     values: list[Any] = field(default_factory=lambda: [_SOMETHING, None, 0, 1, 2, 0.5])
     answered: list[tuple[_Asked, bool]] = field(default_factory=list)
-    said: dict[str, tuple[bool, bool]] = field(default_factory=dict)  # the questions in words, with their options
+    said: dict[str, Options] = field(default_factory=dict)  # the questions in words, with their options
 
     def can_be(self, *more: Any) -> None:
         """Take in other values, as far as they fit what was answered."""
@@ -479,10 +479,14 @@ class Facts:
             found = bool(self.choices.ask(said, (first, not first), matters=matters))
             known.answer(asked, holds=found)
             known.said[said] = (first, not first)
-        elif matters:  # and so do the questions that have decided it
-            for before, options in known.said.items():
-                self.choices.ask(before, options, matters=True)
+        elif matters:
+            self._matter(known)
         return found
+
+    def _matter(self, known: _Known) -> None:
+        """Something hangs on what was decided, and so on the questions that have decided it."""
+        for before, options in known.said.items():
+            self.choices.ask(before, options, matters=True)
 
     def is_none(self, value: Unknown, *, matters: bool) -> bool:
         """Whether it is None; what has a tensor or another object behind it isn't."""
@@ -522,8 +526,7 @@ class Facts:
         said, found = f"{value.text} is", next(iter(left.values()))
         if len(left) < len(keys):  # it is what was decided before that leaves only these
             said = f"{value.text}, one of {', '.join(left)}, is"
-            for before, options in known.said.items():
-                self.choices.ask(before, options, matters=True)
+            self._matter(known)
         if len(left) > 1:
             found = left[self.choices.ask(said, (*left,), matters=True)]
         known.answer(lambda it: bool(it == found), holds=True)
@@ -616,8 +619,12 @@ class Facts:
         if not options:
             return max([1, *(int(each) for each in known.values if isinstance(each, (int, float)))])
         found: int = options[0]
+        said = f"{value.text} ="
         if len(options) > 1:
-            found = self.choices.ask(f"{value.text} =", tuple(options), matters=matters)
+            found = self.choices.ask(said, tuple(options), matters=matters)
+            known.said[said] = tuple(options)
+        elif matters:
+            self._matter(known)
         known.answer(lambda it: it == found and not isinstance(it, bool), holds=True)
         return found
 

@@ -46,7 +46,7 @@ from amplint.verify.interpreter.standins import (
     value_of,
 )
 from amplint.verify.interpreter.world import Stage
-from amplint.verify.program.files import Place
+from amplint.verify.program.files import Place, where_all_goes_well
 from amplint.verify.program.function_tables import Entry
 from amplint.verify.program.program import Code
 
@@ -431,12 +431,12 @@ class Lookup:
         return found
 
     def _bound(self, frame: Frame, name: str, bindings: list[Binding]) -> Any:
-        bindings = _until(frame.until, bindings)
-        values = [each.value for each in bindings if isinstance(each, Assigned)]
+        usual = where_all_goes_well(_until(frame.until, bindings))
+        values = [each.value for each in usual if isinstance(each, Assigned)]
         matters = any(map(frame.code.is_tool, values))
-        for each in reversed(bindings):
+        for each in reversed(usual):
             if isinstance(each, Defined):
-                again = len(bindings) > 1 and isinstance(each.what, ir.Function) and each.what.decorators
+                again = len(usual) > 1 and isinstance(each.what, ir.Function) and each.what.decorators
                 return Unknown(name) if again else defined(each.what, frame)  # a decorator may choose one
             if isinstance(each, Imported):
                 return self._imported(frame.code, each) or constant(each.name) or Dotted(each.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic
@@ -19,7 +19,8 @@ from amplint.model.project.link import link, name_passed_on
 from amplint.model.project.module_index import home
 from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Defined, Imported
+from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported, node_of
+from amplint.model.syntax.nesting import handler_of
 from amplint.sources.load import load
 from amplint.sources.source import Source, SourceError
 from amplint.verify.program.code_file import AnyFile, CodeFile
@@ -93,6 +94,17 @@ def _path_of(code: CodeFile, binding: Imported, *, of_module: bool) -> str | Non
     within = [name] if module is None else [f"{module}{'' if module.endswith('.') else '.'}{name}", module]
     found = (module_file(code.module.source.filename, each) for each in (within if of_module else within[-1:]))
     return next((each for each in found if each is not None), None)
+
+
+def where_all_goes_well(bindings: Sequence[Binding]) -> Sequence[Binding]:
+    """The bindings of a variable without those that only handle an exception, as of a torch that lacks something."""
+    return [each for each in bindings if not _handles(each)] or bindings
+
+
+def _handles(binding: Binding) -> bool:
+    node = node_of(binding)
+    statement = ir.statement_of(node) if node is not None else None
+    return statement is not None and (statement.block.role.startswith("handler") or handler_of(statement) is not None)
 
 
 class Files(Generic[AnyFile]):
@@ -229,11 +241,15 @@ class Files(Generic[AnyFile]):
         return Place(of, "", None) if of is not None else None
 
     def _in(self, code: AnyFile, name: str, depth: int) -> Place[AnyFile] | None:
-        for each in reversed(code.module.program.scope.bindings.get(name, ())):
+        bindings = code.module.program.scope.bindings.get(name, ())
+        usual = where_all_goes_well(bindings)
+        for each in reversed(usual):
             if isinstance(each, Defined):
                 return Place(code, name, each.what)
             if isinstance(each, Imported):
-                return self._find(code, each, depth - 1) if depth else None
+                found = self._find(code, each, depth - 1) if depth else None
+                # With a fallback it is a variable, which is a library's where all goes well.
+                return found or (Place(code, name, None) if len(usual) < len(bindings) else None)
             return Place(code, name, None) if isinstance(each, Assigned) else None
         return self.passed_on(code, name, depth)
 

@@ -17,7 +17,7 @@ from amplint.model.names.tables import is_added_to, items_at
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import OF_SCALER, Event
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.ir import Assigned, Binding
 from amplint.model.syntax.nesting import loops_round, upwards
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
@@ -105,6 +105,16 @@ class Code(Texts):
         found = next((each for each in calls if module.span(each) == span), None)
         return (module, found) if found is not None else None
 
+    def names_of(self, value: ir.Value) -> frozenset[str]:
+        """The qualified names that a value can stand for, those of a variable of another file's among them."""
+        names = self.module.names.of(value)
+        place = self.files.of(self, value)
+        if place is None or place.what is not None or not place.name:
+            return names
+        module = place.code.module
+        assigned = _assigned_to(module.program.scope.bindings.get(place.name, ()))
+        return names.union(*map(module.names.of, assigned))
+
     def owner(self, node: ir.Node | None) -> Code:
         """The file that a function or another node is of; this one has its module's own code (None)."""
         return self.files.owner(node) if node is not None else self
@@ -130,7 +140,7 @@ class Code(Texts):
         event = self.event(call)
         if event is not None and event.kind != "opaque":
             return True
-        names = self.module.names.of(call.func)
+        names = self.names_of(call.func)
         if names & MAKES or any(name.startswith("torch.optim.") for name in names):
             return True
         if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
@@ -624,7 +634,11 @@ def _naming(code: Code, value: ir.Value) -> list[ir.Value]:
 
 def _assigned(module: Module, name: ir.Name) -> list[ir.Value]:
     """What a variable is assigned."""
-    return [each.value for each in module.names.bindings(name) if isinstance(each, Assigned)]
+    return _assigned_to(module.names.bindings(name))
+
+
+def _assigned_to(bindings: Sequence[Binding]) -> list[ir.Value]:
+    return [each.value for each in bindings if isinstance(each, Assigned)]
 
 
 def _stores_gradient(statement: ir.Statement) -> bool:

@@ -184,16 +184,21 @@ def _conditions(fault: Fault, told: list[tuple[Path, Fault]], paths: list[Path])
     for question in reversed(path.answers):
         fewer = {each: answer for each, answer in needed.items() if each != question}
         is_needed = question in path.assuming and not _is_had(fewer, [*shown.values()], without=question)
-        if not is_needed and not _is_had(fewer, others):
+        if not is_needed and not _may_have(fewer, others):
             needed = fewer
     assumed = [] if fault.shows == WARNING else [f"{named} is {taken}" for named, taken in path.assumed.items()]
     beyond = fault.path.removeprefix(path.label).removeprefix(", ")
     return ", ".join(filter(None, [*assumed, said(needed, path.sayings), beyond]))
 
 
-def _is_had(answers: dict[str, Any], by: list[dict[str, Any]], *, without: str = "") -> bool:
+def _is_had(answers: dict[str, Any], by: list[dict[str, Any]], *, without: str) -> bool:
     """Whether one of some runs has these answers, and is asked nothing of another question."""
     return any(answers.items() <= each.items() and without not in each for each in by)
+
+
+def _may_have(answers: dict[str, Any], by: list[dict[str, Any]]) -> bool:
+    """Whether one of some runs has none but these answers, or is not asked: what it does, these don't rule out."""
+    return any(all(each.get(question, answer) == answer for question, answer in answers.items()) for each in by)
 
 
 def _first_wrong(path: Path, parts: dict[str, tuple[int, int]]) -> str:

@@ -228,7 +228,7 @@ class Looker:
 
     def _calls_amp(self, call: ir.Call) -> bool:
         code = self._code
-        names = code.module.names.of(call.func)
+        names = code.names_of(call.func)
         if names & MAKES or any(each.startswith(_APEX) for each in names) or region_of(code.module, call) is not None:
             return True
         if code.callers.gives_region(call) or self._makes_own_scaler(call):
