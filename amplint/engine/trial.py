@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from amplint.base.edits import apply, composed, origins
 from amplint.base.findings import Applicability, Edit, Finding, Fix, withhold
+from amplint.registry import all_rules
 
 # Trials of one file's fixes. They are few where fixes are good: all of them are tried together first.
 TRIALS = 40
@@ -205,6 +206,12 @@ def _is_doubt(found: str) -> bool:
     return " " in found
 
 
+def _named(code: str) -> str:
+    """A code with the name of its rule, if it has one."""
+    rule = all_rules().get(code)
+    return f"{code} ({rule.name})" if rule is not None else code
+
+
 def _reason(wrong: list[str], own: set[str], before: Counter[str], after: Counter[str]) -> str:
     if after["AMP001"]:
         return "the fixed code could not be parsed"
@@ -213,5 +220,5 @@ def _reason(wrong: list[str], own: set[str], before: Counter[str], after: Counte
     if doubts:
         return doubts[0]
     if caused:
-        return f"the fixed code would be reported as {', '.join(each.rstrip('?') for each in caused)}"
+        return f"the fixed code would be reported as {', '.join(_named(each.rstrip('?')) for each in caused)}"
     return f"the fixed code would still be reported as {', '.join(sorted(own))}"

@@ -454,7 +454,7 @@ class TestWhyThereIsNoFix:
 
     @pytest.mark.parametrize("pulls", [False, True])
     def test_it_is_shown_once_a_trial_has_given_it(self, project: Write, pulls: bool) -> None:
-        why = "no fix: the fixed code would be reported as AMP410"
+        why = "no fix: the fixed code would be reported as AMP410 (misplaced-update)"
 
         async def shown(editor: Editor, uri: str) -> list[types.Diagnostic]:
             if not pulls:

@@ -156,7 +156,7 @@ _NO_DTYPE = "amplint can't write that dtype at the region; pass `dtype=` by hand
 _OTHER_DTYPE = "the scaler depends on the dtype; correct its `enabled` by hand"
 # What to do where there is no fix because the scaler depends on the dtype.
 _OF_DTYPE = {
-    _NO_DTYPE: "pass `dtype=` to the region, with the dtype that the scaler's `enabled=` compares",
+    _NO_DTYPE: "pass `dtype=` to the region: the same dtype that the scaler's `enabled=` compares with float16",
     _OTHER_DTYPE: "enable the scaler whenever the region is float16",
 }
 

@@ -32,7 +32,7 @@ amplint reports nothing:
 ## Why is this bad?
 At the initial scale the gradients are 65,536 times too large, so nearly every norm exceeds the bound. After the clip
 and the step's division by the scale, the gradients have a norm of `max_norm / 65536`. Nothing raises. With SGD the
-update shrinks to a small part of its right size (0.003 % in one of the programs below). Adam hides this almost
+update shrinks to a small part of its right size (0.003 % in most of the programs below). Adam hides this almost
 completely, and trains a little worse.
 
 ## Example

@@ -10,7 +10,8 @@ Finds `optimizer.step()` after `scaler.scale(loss).backward()`, if the gradients
 
 Also finds:
 
-- the step of a second optimizer, after a helper function has scaled and run backward for a loss of both optimizers;
+- the step of a second optimizer, after a helper function has scaled a loss of both optimizers, and run its backward
+  pass;
 - the step of a torch optimizer after `accelerator.backward(loss)`, if `prepare` of an Accelerator for float16 is never
   called: `accelerator.backward` scales the loss, and only a prepared optimizer steps through the scaler. The finding is
   only *likely* if the precision is configured elsewhere.
@@ -66,7 +67,7 @@ The test programs are compared with a float32 reference step:
   program's own scale;
 - if only the check for inf is lost, the test programs let one gradient overflow. Before the fix the overflow reaches
   the weights, and after the fix that step is skipped;
-- if an `update()` follows, it raises before the fix.
+- if an `update()` follows, and neither `unscale_` nor the scaler's `step` came before it, it raises before the fix.
 
 After the fix the updates agree with the reference within float16's noise.
 

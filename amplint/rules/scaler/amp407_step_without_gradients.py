@@ -10,7 +10,7 @@ Finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that has no gra
 - `zero_grad()` of an optimizer over one flat buffer sets the buffer's gradient to None, and the next backward pass
   fills only the parameters' own gradients. Pass `set_to_none=False`.
 
-The certainty of the finding depends on when the step has no gradients. The message names the condition:
+The message names the condition under which the step has no gradients. The finding is:
 
 - *certain*: always, or with the default options;
 - *likely*: under one condition that changes during training, or only with an option whose default amplint can't see;

@@ -27,7 +27,8 @@ The finding is also a suspicion if amplint can't tell which backward pass the op
 
 amplint reports nothing:
 
-- if each optimizer has its own backward pass before its step;
+- if each optimizer has its own backward pass between the `update()` and its step, and doesn't accumulate gradients over
+  iterations;
 - about `update(new_scale)`;
 - if there may be a step that amplint can't see.
 

@@ -22,12 +22,18 @@ amplint reports nothing if the scaler is disabled.
 
 ## Example
 ```python
+def closure():
+    loss = criterion(model(batch), target)
+    loss.backward()
+    return loss
+
 scaler.step(optimizer, closure)
 ```
 
 ## Use instead
 ```python
-scaler.scale(closure()).backward()
+loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
 scaler.step(optimizer)
 scaler.update()
 ```

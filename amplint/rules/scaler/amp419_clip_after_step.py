@@ -121,8 +121,8 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         if _clips_between(module, each.flow, reached.event, backward, step):
             return None  # that one does the work, and this one harms nobody
         why = (
-            f"it comes before the backward pass on {module.line(backward)}, and clips only gradients that the step on "
-            f"{module.line(step.call)} has already used; clip after `unscale_()` and before that step"
+            f"it comes before the backward pass on {module.line(backward)}, and clips only gradients of the iteration "
+            f"before, after its step on {module.line(step.call)}; clip after `unscale_()` and before that step"
         )
     return rule.finding(
         module.span(reached.event.call),

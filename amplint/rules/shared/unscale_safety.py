@@ -42,7 +42,7 @@ def _doubt(module: Module, clip: ir.Value, optimizer: str | None) -> str:
     if _may_step_half(module, optimizer) and any(_makes_half(module, call) for call in _near_half(module).calls):
         return "`unscale_()` raises on float16 parameters"
     if _is_caught(module, clip):
-        return "if an exception is caught, `update()` is skipped, and the next `unscale_()` raises"
+        return "after an exception that is caught before `update()`, the next `unscale_()` would then raise"
     return ""
 
 
