@@ -26,7 +26,7 @@ _CAUSES = {
     Cause.MASK: "All of a row is masked.",
     Cause.MATH: "The result is not finite in float32 either: AMP is not the cause.",
     Cause.DATA: "The batch was not finite.",
-    Cause.WEIGHTS: "Parameters or buffers were not finite before the step.",
+    Cause.WEIGHTS: "Parameters, buffers or an average that the program keeps were not finite before the step.",
     Cause.DIVERGENCE: "Numbers grew until they were not finite, or the loss stays worse since the learning rate rose.",
     Cause.PROTOCOL: "The scaler or autocast is used wrongly.",
     Cause.NO_GRADIENTS: "An optimizer steps, and none of its parameters has a gradient.",

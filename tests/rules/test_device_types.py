@@ -174,7 +174,7 @@ def test_an_f_string_is_shown_as_it_is_written() -> None:
             "2.6",
             "torch.float32",
             "certain",
-            "the region warns and is disabled, unless its dtype is float16 or bfloat16",
+            "in a dtype other than float16 and bfloat16, the region warns and is disabled",
         ),
         ("2.6", "torch.float16", "suspicion", "on a machine without CUDA, the region is not disabled"),
         (None, "torch.float16", "likely", "torch before 2.4 raises RuntimeError"),

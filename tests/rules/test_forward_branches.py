@@ -272,7 +272,7 @@ STEPPED = "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update(
 def test_a_scaler_that_is_created_in_one_branch_and_used_in_both(use: str, after: str) -> None:
     (message,) = created(use, after=after)
     assert message.startswith(
-        "`scaler` is created only in the `if` on line 6: where `args.amp` is false, this line raises"
+        "`scaler` is created only in the `if` on line 6: if `args.amp` is false, this line raises"
     )
 
 
@@ -309,9 +309,7 @@ def test_two_scalers_that_are_created_together() -> None:
 
 def test_a_scaler_that_the_first_iteration_does_not_find() -> None:
     (message,) = created("scaler, loss = forward_step(model, loss, scaler, optimizer)")
-    assert message.endswith(
-        "where `args.amp` is false, this line raises UnboundLocalError; " + EITHER.format("args.amp")
-    )
+    assert message.endswith("if `args.amp` is false, this line raises UnboundLocalError; " + EITHER.format("args.amp"))
     assert not created("scaler = forward_step(model, loss, optimizer)\n        scaler.update()")
 
 
@@ -369,7 +367,7 @@ def kept(use: str = STEPS, made: str = FLAG, name: str = "train_step") -> list[s
 def test_an_attribute_that_is_set_in_one_branch(made: str) -> None:
     (message,) = kept(made=made)
     assert message == (
-        f"`self.scaler` is created only in the `if` on line 8: where `{made}` is false, this line raises AttributeError"
+        f"`self.scaler` is created only in the `if` on line 8: if `{made}` is false, this line raises AttributeError"
         f"; {EITHER.format(made)}"
     )
 
@@ -439,7 +437,7 @@ def train(model, loader, args):
 def test_a_checkpoint_of_a_run_with_the_scaler(test: str) -> None:
     (message,) = found(LOADED.replace("TEST", test))
     assert message.startswith(
-        "`scaler` is created only in the `if` on line 7: where `args.amp` is false, this line raises"
+        "`scaler` is created only in the `if` on line 7: if `args.amp` is false, this line raises"
     )
 
 

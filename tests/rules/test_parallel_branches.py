@@ -244,7 +244,7 @@ def _found(arms: str) -> list[Finding]:
     [
         (
             _arms(SCALED, f"{PLAIN}\nopt_b.step()"),
-            "this branch steps `opt_b`, but the branch with the scaler, on line 17, does not: ",
+            "this branch steps the optimizer `opt_b`, but the branch with the scaler, on line 17, does not: ",
         ),
         (
             _arms(SCALED.replace("scaler.up", "scaler.step(opt_b)\nscaler.up"), PLAIN),

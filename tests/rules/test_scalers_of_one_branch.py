@@ -31,20 +31,20 @@ OTHER = "print(args)"
 @pytest.mark.parametrize(
     ("test", "then", "said", "to_do"),
     [
-        ("args.use_amp", True, "the `if` on line 5: where `args.use_amp` is false", "`enabled=args.use_amp`"),
-        ("args.fp32", False, "the `else` of the `if` on line 5: where `args.fp32` is true", "`enabled=not args.fp32`"),
-        ("args.fp32", True, "the `if` on line 5: where `args.fp32` is false", "`enabled=args.fp32`"),
+        ("args.use_amp", True, "the `if` on line 5: if `args.use_amp` is false", "`enabled=args.use_amp`"),
+        ("args.fp32", False, "the `else` of the `if` on line 5: if `args.fp32` is true", "`enabled=not args.fp32`"),
+        ("args.fp32", True, "the `if` on line 5: if `args.fp32` is false", "`enabled=args.fp32`"),
         (
             "args.precision == 32",
             False,
-            "the `else` of the `if` on line 5: where `args.precision == 32` is true",
+            "the `else` of the `if` on line 5: if `args.precision == 32` is true",
             "`enabled=not (args.precision == 32)`",
         ),
         # Not a setting of AMP: the scaler belongs to both branches.
         (
             "args.distributed",
             False,
-            "the `else` of the `if` on line 5: where `args.distributed` is true",
+            "the `else` of the `if` on line 5: if `args.distributed` is true",
             "before line 5",
         ),
     ],

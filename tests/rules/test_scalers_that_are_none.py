@@ -60,7 +60,7 @@ class Trainer:
         SAVE
 """
 NONE = ("scaler = torch.amp.GradScaler('cuda') if args.amp else None", "is None, and this line raises AttributeError")
-UNBOUND = ("if args.amp:\n        scaler = torch.amp.GradScaler('cuda')", "where `args.amp` is false, this line raises")
+UNBOUND = ("if args.amp:\n        scaler = torch.amp.GradScaler('cuda')", "if `args.amp` is false, this line raises")
 
 
 def found(text: str) -> list[str]:

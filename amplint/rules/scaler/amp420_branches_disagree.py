@@ -1,5 +1,4 @@
-"""Of two branches, with and without the scaler, only one clips or clears the gradients, or steps every optimizer
-  or the scheduler.
+"""Of two branches, with and without the scaler, only one clips, clears gradients, or steps scheduler or optimizers.
 
 ## What it does
 Compares the branches of `if use_amp: ... else: ...`. One of them trains through a scaler, the other one without, and

@@ -196,7 +196,7 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
         ),
         ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x))", ["half bfloat16"]),
         ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x).exp())", ["floating"]),
-        ("pass", "with torch.autocast('cpu', torch.bfloat16):\n    torch.abs(model(x).exp())", ["half bfloat16"]),
+        ("pass", "with torch.autocast('cpu', torch.bfloat16):\n    torch.abs(model(x).exp())", ["tensor"]),  # on cuda
         ("pass", "with torch.autocast('cuda' if flag else 'cpu'):\n    torch.abs(model(x))", ["half bfloat16 float16"]),
         ("pass", "with torch.autocast('npu', torch.float16):\n    torch.abs(model(x))", ["tensor"]),
         ("model.half()\nout = torch.abs(nn.Embedding(4, 4)(x))", "pass", ["tensor"]),
@@ -205,6 +205,16 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
 )
 def test_in_and_behind_a_region(inside: str, behind: str, expected: list[str]) -> None:
     assert probed(inside=inside, behind=behind) == expected
+
+
+def test_a_region_for_the_cpu_keeps_what_an_exponential_gives() -> None:
+    texts = (
+        "return self.fc(x)",
+        "pass",
+        "with torch.autocast('cpu', torch.bfloat16):\n        torch.abs(model(x).exp())",
+    )
+    text = HEAD.format(*texts).replace(".cuda()", "")
+    assert [said(each) for each in half(lowered(Source("t.py", text))) if each.spelling == "abs"] == ["half bfloat16"]
 
 
 def test_nothing_is_read_where_no_region_is() -> None:
