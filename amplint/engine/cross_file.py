@@ -46,7 +46,7 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
     path, row = module.place(finding.start)
     assert path is not None
     call = _call(module, finding.start)
-    if call is None or any(_is_reported(part.filename, (path, row), rule, module, finding) for part in module.parts):
+    if call is None or any(_is_reported(part.filename, (path, row), rule, module.target) for part in module.parts):
         return None
     start, end = module.span(call)
     where = _where(module, finding.start)
@@ -114,30 +114,22 @@ def _function(module: Module, start: int) -> ir.Function | None:
     return found
 
 
-def _is_reported(path: str, place: tuple[str, int], rule: Rule, module: Module, finding: Finding) -> bool:
+def _is_reported(path: str, place: tuple[str, int], rule: Rule, target: Target) -> bool:
     """Whether a rule reports something at a place, a file and line, in another file by itself, or from there.
 
-    A suspicion there is only shown to those who ask: it doesn't stand for a finding that is more than that.
+    A suspicion counts, too: there the rule may know why the code is right, such as that it only measures.
     """
     try:
-        alone = _alone(path, place[0], module.target)
+        alone = _alone(path, place[0], target)
     except (OSError, SourceError, UnreadableError):
         return False
     if rule.code not in alone.reported:
-        alone.reported[rule.code] = dict(_reported(alone, path, rule))
-    is_suspicion = alone.reported[rule.code].get(place)
-    return is_suspicion is not None and (finding.is_suspicion or not is_suspicion)
-
-
-def _reported(alone: _Alone, path: str, rule: Rule) -> Iterator[tuple[tuple[str, int], bool]]:
-    """The places where a rule reports something in a file by itself, and whether it only suspects; the surest last."""
-    module = alone.module
-    with reads.part(alone.look):
-        found = sorted(rule.run(module), key=lambda each: not each.is_suspicion) if rule.run is not None else []
-        for each in found:
-            if each.start <= module.own_length or _call(module, each.start) is not None:
-                other, row = module.place(each.start)
-                yield (other or path, row), each.is_suspicion
+        module = alone.module
+        with reads.part(alone.look):
+            found = [each.start for each in rule.run(module)] if rule.run is not None else []
+            at = [module.place(each) for each in found if each <= module.own_length or _call(module, each) is not None]
+        alone.reported[rule.code] = {(other or path, row) for other, row in at}
+    return place in alone.reported[rule.code]
 
 
 class _Alone(NamedTuple):
@@ -145,7 +137,7 @@ class _Alone(NamedTuple):
 
     module: Module
     files: dict[str, tuple[int, int, int]]
-    reported: dict[str, dict[tuple[str, int], bool]]
+    reported: dict[str, set[tuple[str, int]]]
     look: reads.Look
 
 
