@@ -1122,15 +1122,12 @@ def _is_of_a_model(value: ir.Value) -> bool:
     return any(isinstance(key, str) and _is_called_model(key) for key in keys)
 
 
-def _dict_of(module: Module, call: ir.Call) -> ir.Mapping | ir.Call | None:
-    """The dict that a state is an entry of, where it is written out."""
-    slot = slot_of(module, call)
-    return slot.whole if slot is not None and not isinstance(slot.whole, ir.Assign) else None
-
-
 def _together(module: Module, call: ir.Call) -> ir.Mapping | ir.Call | None:
-    """What a state is saved in with others: a dict, or the call of a function that saves what it is given."""
-    return _dict_of(module, call) or (call.parent if isinstance(call.parent, ir.Call) else None)
+    """What a state is saved in with others: a dict that is written out, or the call of a function that gets them."""
+    slot = slot_of(module, call)
+    if slot is not None and not isinstance(slot.whole, ir.Assign):
+        return slot.whole
+    return call.parent if isinstance(call.parent, ir.Call) else None
 
 
 def _holds_a_model(module: Module, call: ir.Call) -> bool:

@@ -437,15 +437,11 @@ def _passed_in(module: Module, half: Cast) -> set[str]:
 
 def _handed_down(module: Module, half: Cast, keys: set[str]) -> set[str]:
     """The keys of the parameters by which functions have the model that they are given: `train(model)`."""
-    known, calls, found = objects(module), module.once(CallGraph), sorted(keys)
+    known, found = objects(module), sorted(keys)
     for key in found:  # grows
         for call in near_kept(module, {key}).calls if len(found) < _MANY_PARTS else ():
-            if not any(known.key(each.value) == key for each in call.args) or _is_made_earlier(call, half):
-                continue
-            callee = calls.find(call)
-            given = calls.arguments(call, callee) if callee is not None else None
-            names = [name for name, value in (given or {}).items() if value is not None and known.key(value) == key]
-            inside = [known.variable(callee.function.scope, name) for name in names] if callee is not None else []
+            function, names = _received(module, call, key) if not _is_made_earlier(call, half) else (None, [])
+            inside = [known.variable(function.scope, name) for name in names] if function is not None else []
             found += [each for each in inside if each not in found and _stays(module, each)]
     return {*found} - keys
 
@@ -569,20 +565,28 @@ def _unpacked(call: ir.Call) -> list[ir.Sequence]:
 
 def _kept_as(module: Module, half: Cast) -> set[str]:
     """The keys under which objects keep a model that their constructors are given once it is cast."""
-    known, calls, found = objects(module), module.once(CallGraph), set[str]()
+    found = set[str]()
     for call in near_kept(module, {half.key}).calls:
-        given = [each.value for each in call.args if known.key(each.value) == half.key]
-        if not given or call.id < half.call.id or ir.function_of(call) is not ir.function_of(half.call):
+        if call.id < half.call.id or ir.function_of(call) is not ir.function_of(half.call):
             continue
-        callee = calls.find(call)
-        cls = callee.function.cls if callee is not None and callee.function.name == "__init__" else None
-        if callee is None or cls is None:
+        function, names = _received(module, call, half.key)
+        if function is None or function.cls is None or function.name != "__init__":
             continue
-        attributes = kept_parameters(callee.function, cls)
-        for name, value in (calls.arguments(call, callee) or {}).items():
-            if value in given and name in attributes:
-                found |= _as_attribute(module, call, attributes[name])
+        attributes = kept_parameters(function, function.cls)
+        for name in names:
+            found |= _as_attribute(module, call, attributes[name]) if name in attributes else set()
     return found
+
+
+def _received(module: Module, call: ir.Call, key: str) -> tuple[ir.Function | None, list[str]]:
+    """The function that a call runs, and by which parameters it gets what has a key; None where it gets none."""
+    known, calls = objects(module), module.once(CallGraph)
+    handed = [each.value for each in call.args if known.key(each.value) == key]
+    callee = calls.find(call) if handed else None
+    if callee is None:
+        return None, []
+    given = calls.arguments(call, callee) or {}
+    return callee.function, [name for name, value in given.items() if value in handed]
 
 
 def _as_attribute(module: Module, call: ir.Call, attribute: str) -> set[str]:
