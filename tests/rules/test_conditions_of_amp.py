@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amplint import check
+import pytest
+
+from amplint import check, make_settings
 
 TWO_DEVICES = """\
 import torch
@@ -51,8 +53,7 @@ def test_what_is_not_about_amp_is_not_said() -> None:
     assert finding.message.startswith("on mps, autocast runs in float16 while the backward pass on line")
 
 
-def test_the_condition_of_the_dtype_is_said_where_the_scaler_is_always_off() -> None:
-    text = """\
+SUPPORTED = """\
 import torch
 
 dtype = "bfloat16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "float16"
@@ -70,5 +71,29 @@ def train(model, optimizer, loader):
         scaler.update()
         optimizer.zero_grad()
 """
-    said = [each.message.partition(",")[0] for each in check(text) if each.code == "AMP210"]
-    assert said == ["if `torch.cuda.is_bf16_supported()` is false"]
+WHOLLY = SUPPORTED.replace("is_bf16_supported()", "is_bf16_supported(including_emulation=False)")
+
+
+@pytest.mark.parametrize(
+    ("text", "torch", "condition"),
+    [
+        (SUPPORTED, "2.3", "`torch.cuda.is_bf16_supported()`"),
+        (WHOLLY, "2.4", "`torch.cuda.is_bf16_supported(including_emulation=False)`"),
+    ],
+)
+def test_the_condition_of_the_dtype_is_said_where_the_scaler_is_always_off(
+    text: str, torch: str, condition: str
+) -> None:
+    said = [
+        each.message.partition(",")[0]
+        for each in check(text, settings=make_settings(target_torch=torch))
+        if each.code == "AMP210"
+    ]
+    assert said == [f"if {condition} is false"]
+
+
+def test_since_torch_2_4_each_cuda_device_supports_bfloat16() -> None:
+    """By emulation, which counts unless the caller says otherwise."""
+    assert [
+        each for each in check(SUPPORTED, settings=make_settings(target_torch="2.4")) if each.code == "AMP210"
+    ] == []

@@ -661,7 +661,7 @@ NAMED = """
 import torch
 from contextlib import nullcontext
 device = "cuda"
-dtype = "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+dtype = "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
 device_type = "cuda" if "cuda" in device else "cpu"
 table = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 context = nullcontext() if device_type == "cpu" else torch.autocast(device_type=device_type, dtype=table[dtype])

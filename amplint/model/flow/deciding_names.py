@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def deciding_names(module: Module, container: ir.Function | ir.Program) -> frozenset[str]:
-    """The keys that a condition reads before such events, and of what the variables among them are made."""
+    """The keys that a condition reads before such events, and those that flags among them are made of."""
     return module.once(_deciding_names, container)
 
 
@@ -27,7 +28,8 @@ def _deciding_names(module: Module, container: ir.Function | ir.Program) -> froz
         if isinstance(statement, ir.Assign) and statement.value is not None:
             for target in statement.targets:
                 if (key := known.own_key(target)) is not None:
-                    made.setdefault(key, set()).update(known.names_in(statement.value))
+                    asked = map(known.own_key, _asked(statement.value))
+                    made.setdefault(key, set()).update(each for each in asked if each is not None)
     todo = list(found)
     while todo:
         for key in made.get(todo.pop(), set()) - found:
@@ -45,5 +47,23 @@ def _tests(module: Module, block: ir.Block) -> Iterator[ir.Value]:
         elif isinstance(statement, ir.Match) and any(trains(case.body) for case in statement.cases):
             yield statement.subject
     for value in ir.values_below(block):
-        if isinstance(value, ir.Conditional):
+        if isinstance(value, ir.Conditional) and _decides(module, value):
             yield value.test
+
+
+def _decides(module: Module, value: ir.Conditional) -> bool:
+    """Whether a conditional expression decides what is called, or which scaler or optimizer there is."""
+    arms, known, recogniser = (value.then, value.other), objects(module), events(module)
+    if any(known.is_scalers(key) or known.is_optimizers(key) for key in known.assigned_to(value)):
+        return True
+    calls = (each for arm in arms for each in ir.walk_values(arm) if isinstance(each, ir.Call))
+    return any(recogniser.of(each) is not None for each in calls)
+
+
+def _asked(value: ir.Value) -> Iterator[ir.Value]:
+    """The parts of an expression on which its truth depends in sight: what calls are given is not among them."""
+    todo = [value]
+    while todo:
+        part = todo.pop()
+        yield part
+        todo += [part.func] if isinstance(part, ir.Call) else part.children()

@@ -99,6 +99,20 @@ class Arms:
         )
         return any(map(self._events.external_calls.runs_by_entering, contexts))
 
+    def may_train(self, statement: ir.Statement) -> bool:
+        """Whether anything in a compound statement, its tests and contexts included, may matter to them."""
+        if any(True for _ in self._events.in_statement(statement)) or any(map(self.has_events, statement.blocks())):
+            return True
+        values = [each for value in statement.values() for each in ir.walk_values(value)]
+        inside = [*values, *(each for block in statement.blocks() for each in ir.values_below(block))]
+        if any(isinstance(each, ir.Attribute) and (is_grad(each) or each.attr in BY_HAND) for each in inside):
+            return True
+        called = (self._calls.callee(each) for each in values if isinstance(each, ir.Call))
+        if any(callee is not None and self._calls.trains(callee.function.body) for callee in called):
+            return True
+        contexts = [item.context for item in statement.items] if isinstance(statement, ir.With) else []
+        return any(map(self._events.external_calls.runs_by_entering, contexts))
+
     def unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""
         return arm is not None and any(self._may_unscale(each) for each in arm.statements)

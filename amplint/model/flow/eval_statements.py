@@ -12,6 +12,7 @@ from amplint.model.flow.effects import Arms
 from amplint.model.flow.eval_expressions import Expressions, Following
 from amplint.model.flow.eval_loops import Loops
 from amplint.model.flow.gradient_reads import reads_of_statement
+from amplint.model.flow.idle_statements import behind_idle, is_idle
 from amplint.model.flow.last_uses import finished_by, lasting_locals
 from amplint.model.flow.path_sets import (
     joined,
@@ -58,6 +59,11 @@ class Statements(Interpreter[State]):
         if states:
             self._expressions.spend(states)
         return bool(states)
+
+    def statement(self, statement: ir.Statement, states: list[State]) -> Paths[State]:
+        """How a statement is left."""
+        idle = is_idle(self._module, statement)
+        return behind_idle(self._module, statement, states) if idle else super().statement(statement, states)
 
     def joined(self, states: list[State]) -> list[State]:
         """The states of paths that have met."""

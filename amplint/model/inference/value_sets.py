@@ -68,7 +68,10 @@ _MOST_TESTS = 400
 _ACCELERATORS = ("xpu", "mps", "npu", "hpu", "xla", "mlu", "musa", "mtia")
 _NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
 # What is true only where there is CUDA, though it may be false there too; and what says that there is another device.
-_TRUE_ON_CUDA = {"torch.cuda.is_bf16_supported", "torch.cuda.is_initialized"}
+_BFLOAT16 = "torch.cuda.is_bf16_supported"
+_TRUE_ON_CUDA = {_BFLOAT16, "torch.cuda.is_initialized"}
+# The release since which the former is true on each card, as it counts emulation (torch/cuda/__init__.py).
+_EMULATED_SINCE = "2.4"
 _ELSEWHERE = {
     "torch.backends.mps.is_available": "mps",
     "torch.mps.is_available": "mps",
@@ -399,6 +402,8 @@ class Decided:
             return TRUE
         if names & _NOT_ON_CUDA:
             return negated(ON_CUDA)
+        if names == {_BFLOAT16} and not call.args and self._module.target.guarantees(_EMULATED_SINCE):
+            return ON_CUDA
         if names & _TRUE_ON_CUDA and len(names) == 1:
             return both(self._open(call), ON_CUDA)
         if names & _ELSEWHERE.keys() and len(names) == 1:

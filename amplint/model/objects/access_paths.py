@@ -317,6 +317,11 @@ class Keys:
         Without `flags` also those left out that the statement only sets to literals or negates, whatever they are
         before it.
         """
+        keys = map(self.own_key, self.bound_in(statement, flags))
+        return list(dict.fromkeys(key for key in keys if key is not None))
+
+    def bound_in(self, statement: ir.Statement, flags: bool = True) -> list[ir.Value]:
+        """The variables and attributes themselves that a compound statement assigns, as `assigned_in` picks them."""
         known = (statement.id, flags)
         if known not in self._assigned_values:
             inside = (each for block in statement.blocks() for each in ir.walk_statements(block, into=False))
@@ -324,8 +329,7 @@ class Keys:
             self._assigned_values[known] = [
                 each for each in bound if flags or not isinstance(each, ir.Name) or not self._is_flag(each, statement)
             ]
-        keys = map(self.own_key, self._assigned_values[known])
-        return list(dict.fromkeys(key for key in keys if key is not None))
+        return self._assigned_values[known]
 
     def _is_flag(self, value: ir.Name, statement: ir.Statement) -> bool:
         made = [each.value for each in self.bindings(value) if isinstance(each, Assigned)]

@@ -9,6 +9,8 @@ amplint reports nothing if the default, cuda, is right. cuda is right in each of
 - all autocast regions of the file are for cuda, or are enabled only on cuda (`enabled=device.type == "cuda"`);
 - each loss that the scaler scales comes from a region for cuda, or from one that is float16 on cuda and bfloat16 on the
   CPU;
+- each region gets its device from other files and has no dtype, and these files name cuda, no other accelerator, and no
+  option for the device: a region on the CPU is then bfloat16;
 - the file has no losses and no regions, and all regions in the files that import it, or that it imports, are for cuda;
 - an assert or an `if` ends the program without CUDA before the scaler is created or used;
 - a call before the scaler raises without CUDA (`torch.cuda.set_device`, `torch.cuda.Event`, `.cuda()`).
@@ -111,6 +113,9 @@ if TYPE_CHECKING:
 
 # More files with regions than this are not read for one scaler.
 _MOST_FILES = 40
+# What other files show of the devices that they choose.
+_CUDA = re.compile(rb"\bcuda\b")
+_OTHER_DEVICES = re.compile(rb"\b(?:mps|xpu|npu|hpu|mlu|musa|xla|mtia)\b|ccelerator|--device\b")
 
 rule = Rule(
     __name__,
@@ -130,6 +135,8 @@ def check(module: Module) -> Iterator[Finding]:
         if not _leaves_device_open(module, call) or device_is_asked(module, call):
             continue
         if _is_for_cuda(module) or _scales_on_cuda(module, call) or _needs_cuda(module, call):
+            continue
+        if _is_on_cuda_or_cpu(module):
             continue
         by_setting = _for_cuda_by_setting(module, call)
         if by_setting is Confidence.CERTAIN:
@@ -240,6 +247,20 @@ def _opens_on_cuda(path: str, target: Target) -> bool | None:
         return False
     on = [each for each in regions(other) if not is_false(each.enabled)]
     return all(_is_on_cuda(other, each) for each in on) if on else None
+
+
+def _is_on_cuda_or_cpu(module: Module) -> bool:
+    """Whether all regions have their device's default dtype, and the device, which comes from other files, is cuda or
+    the CPU: their programs name no other accelerator, and no option for the device.
+    """
+    on = [each for each in regions(module) if not is_false(each.enabled)]
+    if not on or not all(each.dtype is None and not each.opaque for each in on):
+        return False
+    types = {each.type for region in on for each in region_devices(module, region)} | evidence(module).types
+    if None not in types or types - {"cuda", "cpu", None}:
+        return False
+    path = module.source.filename
+    return surely_lack(path, _OTHER_DEVICES) and not surely_lack(path, _CUDA)
 
 
 def _needs_cuda(module: Module, call: ir.Call) -> bool:

@@ -67,6 +67,7 @@ from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import class_made
+from amplint.model.inference.devices import devices
 from amplint.model.inference.formulas import (
     FALSE,
     TRUE,
@@ -198,6 +199,8 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     entered = [each for loss in losses for each in loss.entered]
     always = all(is_bfloat16(module, each.region) for each in entered)
     float16 = either(*(runs_in(module, each, "float16") for each in entered))
+    if _is_for_cuda(module, call) and possible(float16, ON_CUDA) is None:
+        always, float16 = True, FALSE  # elsewhere the scaler is disabled
     on = _on(module, call)
     if on is None or (not always and _is_made_for_float16(module, ir.function_of(call), _UP)):
         return None
@@ -221,6 +224,14 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
             return _finding(module, call, text, what)
         return _finding(module, call, _as_before(module, call, text), f"{what} {where}")
     return None
+
+
+def _is_for_cuda(module: Module, call: ir.Call) -> bool:
+    """Whether a scaler is for cuda alone, and so disabled without it."""
+    if "torch.cpu.amp.GradScaler" in module.names.of(call.func):
+        return False
+    device = scaler_arguments(module, call).get("device")
+    return device is None or {each.type for each in devices(module, device)} == {"cuda"}
 
 
 def _is_made_for_float16(module: Module, function: ir.Function | None, up: int) -> bool:

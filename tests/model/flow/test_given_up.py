@@ -13,6 +13,7 @@ from amplint.engine.reading import read
 from amplint.model.flow import analysis
 from amplint.model.flow.analysis import MUCH_LOST, MUCH_WORK, Flow, flows
 from amplint.model.flow.eval_expressions import MAX_WORK
+from amplint.model.flow.idle_statements import is_idle
 from amplint.model.syntax import ir
 from amplint.registry import all_rules
 from amplint.sources.parsing import with_room
@@ -164,3 +165,84 @@ def test_of_a_function_with_too_many_paths_of_its_own_only_what_decides_how_it_t
     assert not rough.given_up
     assert rough.work < whole.work
     assert [each.code for each in check(ROUGH) if each.code.startswith("AMP4")] == ["AMP409", "AMP401"]
+
+
+LOGGED = "".join(f"            if log.wants{i}:\n                seen{i} = True\n" for i in range(12))
+SHOWN = "".join(f"            if seen{i}:\n                log.write({i})\n" for i in range(12))
+LOGGING = f"""\
+import torch
+
+
+def train(loader, model, optimizer, log):
+    scaler = torch.amp.GradScaler("cuda")
+    {" = ".join(f"seen{i}" for i in range(12))} = False
+    for step, x in enumerate(loader):
+        optimizer.zero_grad()
+        scaler.scale(model(x).mean()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        if step % 100 == 0:
+{LOGGED}{SHOWN}"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        ("log.write(step)", ""),
+        ("with torch.no_grad():\n                loss = model(x).mean()", ""),
+        ("for y in log.batches:\n                if y is None:\n                    break", ""),
+    ],
+)
+def test_what_only_logs_or_validates_keeps_no_paths_apart(inside: str, outside: str) -> None:
+    text = f"{LOGGING}            {inside}\n{outside}"
+    module = with_room(lambda: read(Source("file.py", text), nothing_declared()))
+    (flow,) = (each for each in with_room(lambda: flows(module)) if isinstance(each.container, ir.Function))
+    assert not flow.lost
+    assert [each.code for each in check(text) if each.code.startswith("AMP4")] == ["AMP401"]
+
+
+STEP = """\
+import torch
+
+
+def train(loader, model, optimizer, log, fp16=True):
+    scaler = torch.amp.GradScaler("cuda", enabled=fp16)
+    for step, x in enumerate(loader):
+        loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        if fp16:
+            scaler.update()
+        {}
+        batch = x
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "idle"),
+    [
+        ("if step:\n            log.write(step)", True),
+        ("if step:\n            loss = model(x).mean()\n            log.write(loss)", True),
+        ("for each in log:\n            if each:\n                break", True),
+        ("if step:\n            return", False),
+        ("if step:\n            break", False),
+        ("if step:\n            scaler.update()", False),
+        ("if step:\n            fp16 = False", False),
+        ("if step:\n            log.write(optimizer.step())", False),
+        ("if step:\n            x = torch.autocast('cuda').__enter__()", False),
+        ("if step:\n            assert scaler is not None", False),
+    ],
+)
+def test_which_statements_are_idle(statement: str, idle: bool) -> None:
+    module = with_room(lambda: read(Source("file.py", STEP.format(statement)), nothing_declared()))
+    last = next(each for each in module.statements if module.line(each) == "line 12")
+    assert is_idle(module, last) is idle
+
+
+def test_what_a_loss_is_made_of_is_kept() -> None:
+    """The sum of an earlier batch goes into the next loss."""
+    text = STEP.format("if step:\n            kept = model(x)").replace("model(x).mean()", "(model(x) - kept).mean()")
+    module = with_room(lambda: read(Source("file.py", text), nothing_declared()))
+    last = next(each for each in module.statements if isinstance(each, ir.If) and module.line(each) == "line 12")
+    assert not is_idle(module, last)

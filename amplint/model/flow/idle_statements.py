@@ -1,0 +1,100 @@
+"""Statements that leave the scaler, the gradients and what decides about them as they are: logging, validation.
+
+Where a function has too many paths, what is inside such a statement need not be followed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.relevant_variables import makes_loss
+from amplint.model.flow.deciding_names import deciding_names
+from amplint.model.flow.effects import Arms
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.interpreter import Paths
+from amplint.model.syntax.nesting import is_within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amplint.model import Module
+    from amplint.model.flow.state import State
+
+
+def is_idle(module: Module, statement: ir.Statement) -> bool:
+    """Whether a statement with suites does nothing to scaler and gradients, and always goes on behind it.
+
+    What it assigns is read by no test that decides what is trained, nor by a loss before it is bound again.
+    """
+    return module.once(_is_idle, statement)
+
+
+def behind_idle(module: Module, statement: ir.Statement, states: list[State]) -> Paths[State]:
+    """The states after such a statement: what it assigns isn't known."""
+    assigned = objects(module).assigned_in(statement)
+    return Paths(normal=[state.forget(assigned) for state in states])
+
+
+def _is_idle(module: Module, statement: ir.Statement) -> bool:
+    if not any(True for _ in statement.blocks()) or _leaves(statement):
+        return False
+    if module.once(Arms).may_train(statement):
+        return False
+    deciding = deciding_names(module, ir.function_of(statement) or module.program)
+    return deciding.isdisjoint(objects(module).assigned_in(statement)) and not _makes_loss(module, statement)
+
+
+def _leaves(statement: ir.Statement) -> bool:
+    """Whether control may go from inside a statement to somewhere other than behind it, or an assertion ends it."""
+    inside = [each for block in statement.blocks() for each in ir.walk_statements(block, into=False)]
+    if any(isinstance(each, (ir.Return, ir.Raise, ir.Assert)) for each in inside):
+        return True
+    jumps = (each for each in inside if isinstance(each, ir.Jump) and each.kind != "pass")
+    return any(not _is_in_loop_of(jump, statement) for jump in jumps)
+
+
+def _is_in_loop_of(jump: ir.Jump, statement: ir.Statement) -> bool:
+    """Whether the loop that a `break` or `continue` is about belongs to a statement."""
+    loop = next((each for each in _around(jump) if isinstance(each, (ir.For, ir.While))), None)
+    return loop is not None and is_within(loop, statement)
+
+
+def _makes_loss(module: Module, statement: ir.Statement) -> bool:
+    """Whether a loss may be made of what a statement binds."""
+    for value in objects(module).bound_in(statement):
+        if isinstance(value, ir.Attribute):
+            if makes_loss(module, value.attr):
+                return True
+        elif isinstance(value, ir.Name) and makes_loss(module, value.name) and _is_read_next(value, statement):
+            return True
+    return False
+
+
+def _is_read_next(bound: ir.Name, statement: ir.Statement) -> bool:
+    """Whether the next statement with a variable reads it, in the order of the text, and of the loops around."""
+    function = ir.function_of(statement)
+    if function is None:
+        return True
+    loops = [each for each in _around(statement) if isinstance(each, (ir.For, ir.While))]
+    before: dict[int, bool] = {}
+    after: dict[int, bool] = {}
+    for each in ir.values_below(function.body):
+        if not isinstance(each, ir.Name) or each.name != bound.name or each.scope is not bound.scope:
+            continue
+        user = ir.statement_of(each)
+        reads = not each.bound or isinstance(user, ir.AugAssign)
+        if user.id > statement.id and not is_within(user, statement):
+            after[user.id] = after.get(user.id, False) or reads
+        elif loops and user.id < statement.id and is_within(user, loops[-1]):
+            before[user.id] = before.get(user.id, False) or reads
+    following = after or before
+    return bool(following) and following[min(following)]
+
+
+def _around(statement: ir.Statement) -> Iterator[ir.Node]:
+    """The nodes around a statement, from inside out, in its function."""
+    node = statement.parent
+    while node is not None and not isinstance(node, (ir.Function, ir.Program)):
+        yield node
+        node = node.parent
