@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 K = TypeVar("K")
 _NOT_MADE = object()
+_MOST_ANSWERS = 5_000
 _ON_A_LINE = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
 # What is left of line breaks in brackets where a text is put on one line.
 _BROKEN = re.compile(r"([(\[{]) | ([)\]}])")
@@ -216,11 +217,13 @@ class Module:
 class Answers(Generic[K, T]):
     """Answers to questions that lead to each other, by the same one maker: remembered, and cut where they go round.
 
-    What was found behind a cut holds for who asked first only, and is not remembered for others.
+    What was found behind a cut holds for who asked first only, and is not remembered for others: where many questions
+    go round, the same one would be asked again and again. So a first question leads to so many others at most.
     """
 
-    def __init__(self, deepest: int) -> None:
+    def __init__(self, deepest: int, most: int = _MOST_ANSWERS) -> None:
         self._deepest = deepest  # questions, one inside the other
+        self._most, self._left = most, most  # answers that are found for one that nobody else asks for
         self._known: dict[K, T] = {}
         self._active: set[K] = set()
         self._cuts = 0
@@ -229,9 +232,12 @@ class Answers(Generic[K, T]):
         """The answer; None where the question is asked for its own answer, too deep inside, or to be given up."""
         if question in self._known:
             return self._known[question]
-        if give_up or question in self._active or len(self._active) >= self._deepest:
+        if not self._active:
+            self._left = self._most
+        if give_up or question in self._active or len(self._active) >= self._deepest or not self._left:
             self._cuts += 1
             return None
+        self._left -= 1
         before = self._cuts
         self._active.add(question)
         try:

@@ -210,15 +210,24 @@ class CallSites:
 
 def names_of(module: Module, what: ir.Function | ir.Class) -> list[str]:
     """What a function or class is called where it is used: its name, and those that imports give it."""
-    names = {what.name}
-    for statement in module.whole.near(IMPORTS).statements if module.parts else ():
+    others = module.once(_imported_names).get(what.id, ()) if module.parts else ()
+    return sorted({what.name, *others})
+
+
+def _imported_names(module: Module) -> dict[int, set[str]]:
+    """The names that imports give functions and classes, by their ids."""
+    found: dict[int, set[str]] = {}
+    for statement in module.whole.near(IMPORTS).statements:
         for alias in statement.aliases if isinstance(statement, ir.Import) else ():
             for each in _scope_of(statement).bindings.get(alias.bound, ()):
-                if isinstance(each, Imported) and each.what is what:
-                    names.add(alias.bound)
-                if isinstance(each, Imported):
-                    names.update(name for name, member in each.members.items() if member is what)
-    return sorted(names)
+                if not isinstance(each, Imported):
+                    continue
+                if isinstance(each.what, ir.Node):
+                    found.setdefault(each.what.id, set()).add(alias.bound)
+                for name, member in each.members.items():
+                    if isinstance(member, ir.Node):
+                        found.setdefault(member.id, set()).add(name)
+    return found
 
 
 def calls_among(values: Iterable[ir.Value]) -> list[ir.Call]:

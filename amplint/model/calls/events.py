@@ -30,6 +30,8 @@ _OF_STEP = {"closure", "grad_scaler"}
 _INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
 # Receivers whose `backward(loss)` belongs to a framework that scales by itself.
 _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
+# What tensors don't have, and objects that run the training do.
+_OF_TRAINERS = {"autocast", "clip_grad_norm_", "optimizer", "prepare", "scaler", "step", "update", "zero_grad"}
 # A method that an optimizer of another library has for a part of its step.
 _OWN_STEP = re.compile(r"_step|step_|ascent|descent|perturb")
 
@@ -135,11 +137,22 @@ class Events:
             return Event("opaque", call)
         if call.positional and any(word in last.lower() for word in _FRAMEWORKS):
             return Event("opaque", call)
-        if any("loss" in ir.last_name(value).lower() for value in call.positional):
+        if any("loss" in _name_of(value).lower() for value in call.positional):
             return Event("opaque", call)  # what a tensor's backward takes is a gradient
+        if call.positional and self._trains_by_itself(base):
+            return Event("opaque", call)
         if last in ("self", "cls", "ctx") or any(name[0] == "." or name.startswith("torch.") for name in names):
             return Event("opaque", call)
         return Event("backward", call, subject=base)
+
+    def _trains_by_itself(self, receiver: ir.Value) -> bool:
+        """Whether what `backward` is called on is no tensor: elsewhere the file reads what only a trainer has of it."""
+        key = self._objects.key(receiver)
+        near = self._module.whole.near(ir.last_name(receiver)).values if key is not None else ()
+        return any(
+            isinstance(each, ir.Attribute) and each.attr in _OF_TRAINERS and self._objects.key(each.base) == key
+            for each in near
+        )
 
     def below(self, block: ir.Block) -> Iterator[Event]:
         """The events of a suite and of what is nested in it, functions' bodies left out."""
@@ -160,6 +173,13 @@ class Events:
 def events(module: Module) -> Events:
     """The module's event recogniser."""
     return module.once(Events)
+
+
+def _name_of(value: ir.Value) -> str:
+    """The name of a value, or the text in its brackets: `output["loss"]`."""
+    index = value.index if isinstance(value, ir.Subscript) else None
+    key = index.value if isinstance(index, ir.Constant) else None
+    return key if isinstance(key, str) else ir.last_name(value)
 
 
 def _is_zero(value: ir.Value) -> bool:

@@ -23,6 +23,7 @@ from libcst._nodes.expression import ExpressionPosition
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Defined, Scope
+from amplint.model.syntax.lower_expressions import casts_in
 from amplint.model.syntax.lower_statements import Lowering
 from amplint.model.syntax.text_scan import Gap, has_global
 from amplint.sources.source import starts_of_lines
@@ -204,6 +205,7 @@ class Folded:
         self._importing: list[Scope] = []  # the scopes of what was lowered that import something
         self._on_import: Callable[[Scope], None] = self._importing.append
         self._starts = [*starts_of_lines(text), len(text)]
+        self._casts = casts_in(text)
         self._last_id = last_id + 1
         self.last_id = self._id(len(text)) + _IDS
         self._known: dict[str | re.Pattern[str], list[int]] = {}  # what was looked for -> the numbers of pieces
@@ -318,7 +320,7 @@ class Folded:
             self._lower(piece, block, scope)
 
     def _lower(self, piece: Piece, block: ir.Block, scope: Scope, known: ir.Function | ir.Class | None = None) -> None:
-        lowering = Lowering(piece.first_id, scope, block, known)
+        lowering = Lowering(piece.first_id, scope, block, known, self._casts)
         count = len(block.statements)
         piece.tree.visit(lowering)
         piece.top += block.statements[count:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -13,6 +14,10 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other, Scope
 
 V = TypeVar("V", bound=ir.Value)
+_TYPING = re.compile(r"^\s*import typing(?:[ \t]+as[ \t]+(\w+))?[ \t]*$", re.MULTILINE)
+_FROM_TYPING = re.compile(r"^\s*from typing(?:_extensions)? import ([^(\n]+|\([^)]*\))", re.MULTILINE)
+_CAST = re.compile(r"\bcast\b(?:\s+as\s+(\w+))?")
+_OWN_CAST = re.compile(r"^\s*(?:def cast\b|cast\s*=)", re.MULTILINE)
 # A quoted annotation is looked into only where it can name something of AMP.
 _WORTH_READING = ("autocast", "GradScaler")
 
@@ -35,11 +40,29 @@ def dotted(node: cst.BaseExpression) -> str:
     return cast(cst.Name, node).value
 
 
+def casts_in(text: str) -> frozenset[str]:
+    """How the text of a file spells `typing.cast`, which returns its second argument as it is."""
+    if "cast" not in text or _OWN_CAST.search(text) is not None:
+        return frozenset()
+    found = {f"{each[1] or 'typing'}.cast" for each in _TYPING.finditer(text)}
+    for each in _FROM_TYPING.finditer(text):
+        found.update(name[1] or "cast" for name in _CAST.finditer(each[1]))
+    return frozenset(found)
+
+
+def _spelled(node: cst.BaseExpression) -> str:
+    """A name, or an attribute of one, as it is written; "" for anything else."""
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+        return f"{node.value.value}.{node.attr.value}"
+    return node.value if isinstance(node, cst.Name) else ""
+
+
 class ValueLowering:
     """Lowers expressions in the current scope and function."""
 
-    def __init__(self, last_id: int, scope: Scope) -> None:
+    def __init__(self, last_id: int, scope: Scope, casts: frozenset[str] = frozenset()) -> None:
         self._last_id = last_id
+        self._casts = casts
         self.scope = scope
         self.function: ir.Function | None = None
         self._annotating = False
@@ -151,6 +174,8 @@ class ValueLowering:
         return starred
 
     def _call(self, node: cst.Call) -> ir.Value:
+        if self._casts and len(node.args) == 2 and _spelled(node.func) in self._casts:
+            return self.value(node.args[1].value)  # `cast(GradScaler, self.scaler)` is what it is given
         func = self.value(node.func)
         args = tuple(
             ir.Arg(self.value(arg.value), arg.keyword.value if arg.keyword else None, arg.star, arg)

@@ -20,14 +20,19 @@ class Lowering(ValueLowering, cst.CSTVisitor):
     """Lowers one piece of a file by `tree.visit(lowering)`.
 
     What stands in it goes into `block`, in `scope`; with `known`, a function or class that was not lowered yet, into
-    that. The lines of a class's body come in a class around them.
+    that. `casts`: how the file spells `typing.cast`. The lines of a class's body come in a class around them.
     """
 
     def __init__(
-        self, last_id: int, scope: Scope, block: ir.Block, known: ir.Function | ir.Class | None = None
+        self,
+        last_id: int,
+        scope: Scope,
+        block: ir.Block,
+        known: ir.Function | ir.Class | None = None,
+        casts: frozenset[str] = frozenset(),
     ) -> None:
         cst.CSTVisitor.__init__(self)
-        ValueLowering.__init__(self, last_id, scope)
+        ValueLowering.__init__(self, last_id, scope, casts)
         self._block = block
         self._known = known
         self.importing: list[Scope] = []  # the scopes that import something, as often as they do

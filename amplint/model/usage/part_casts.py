@@ -211,5 +211,9 @@ def is_idle(module: Module, function: ir.Function | None, depth: int = _DEEP) ->
     """
     if function is None or module.is_own(function) or not depth:
         return False
+    return module.once(_is_idle, function, depth)
+
+
+def _is_idle(module: Module, function: ir.Function, depth: int) -> bool:
     mentions = module.once(CallSites).mentions(function)
     return all(is_idle(module, ir.function_of(each), depth - 1) for each in mentions)
