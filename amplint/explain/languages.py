@@ -70,7 +70,8 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("之后|以后|之後|後に|后", "after"),
     ("途中", "later"),
     ("显卡|顯卡", "gpu"),
-    ("影响|影響|영향|влия\\w+|beeinfluss\\w+", "affect"),
+    ("影响|影響|영향", "affect"),
+    ("(?:по)?влия\\w+|beeinfluss\\w+", "affect"),
     ("(?:特别|非常|异常|過|过|很|太)大|大きすぎ|大きくな|너무 ?[크커큰]\\w*|매우 ?[크커큰]\\w*", "very large"),
     ("очень больш\\w+|слишком больш\\w+|(?:sehr|zu|extrem) groß\\w*", "very large"),
     ("模型|モデル", "model"),
@@ -178,15 +179,23 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("fehler\\w*", "error"),
     ("modell\\w*", "model"),
 )
+_LETTERS = "a-zäöüßа-яё"
 # Languages that set no spaces between words need none around what is found.
-_LETTERS = r"a-zäöüßа-яё"
-_FOUND = re.compile(
-    "|".join(
+_WITHOUT_SPACES = "[\u3040-\u9fff\uac00-\ud7a3]"
+
+
+def _any_of(spaced: bool) -> str:
+    """An expression for the words of the languages that set spaces, or of the others."""
+    return "|".join(
         f"(?P<w{at}>{words})"
-        if re.search("[\u3040-\u9fff\uac00-\ud7a3]", words)
-        else f"(?<![{_LETTERS}])(?P<w{at}>{words})(?![{_LETTERS}])"
         for at, (words, _) in enumerate(_WORDS)
+        if spaced is not bool(re.search(_WITHOUT_SPACES, words))
     )
+
+
+# Most texts are English: what no word begins with is passed over at once.
+_FOUND = re.compile(
+    f"(?={_WITHOUT_SPACES})(?:{_any_of(spaced=False)})|(?<![{_LETTERS}])(?:{_any_of(spaced=True)})(?![{_LETTERS}])"
 )
 
 
