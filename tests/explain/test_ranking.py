@@ -66,13 +66,13 @@ def test_the_weights_are_of_kinds_that_are_known() -> None:
 
 
 def test_a_kind_without_examples_has_no_weights() -> None:
-    some = [each for each in examples()[:300] if each[0] != "gtx-16"]
+    some = [each for each in examples(labelled()[:300]) if each[0] != "gtx-16"]
     assert "gtx-16" not in document(some)["symptoms"]  # type: ignore[operator]
 
 
 def test_what_is_left_out_is_not_known() -> None:
     """Leaving a family out gives what training without it gives."""
-    some = examples()[:120]
+    some = examples(labelled()[:120])
     kinds = sorted({kind for kind, _ in some})
     families = [*range(100), *[100] * 20]
     before = linear("word", "concept", "pair")(some, families, kinds)

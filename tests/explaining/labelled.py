@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -70,10 +72,13 @@ def _families(groups: list[list[frozenset[str]]]) -> list[int]:
             at = family[at]
         return at
 
+    times = Counter(word for group in groups for words in group for word in words)
     places: dict[str, list[tuple[int, frozenset[str]]]] = {}
     for at, group in enumerate(groups):
         for words in group:
-            for other, theirs in {each for word in words for each in places.get(word, ())}:
+            # Of so many words a near copy has one at least: of the rarest, which few others have.
+            rarest = sorted(words, key=times.__getitem__)[: len(words) - math.ceil(_NEAR * len(words)) + 1]
+            for other, theirs in {each for word in rarest for each in places.get(word, ())}:
                 if len(words & theirs) >= _NEAR * len(words | theirs):
                     family[root(at)] = root(other)
             for word in words:

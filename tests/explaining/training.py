@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amplint.explain.messages import known
 from amplint.explain.ranking import SCALE, features_of, values
-from tests.explaining.labelled import labelled
+from tests.explaining.labelled import Labelled, labelled
 
 Example = tuple[str, frozenset[str]]
 Matrix = NDArray[np.float64]
@@ -28,11 +28,11 @@ _TEXTS = 2
 _OFTEN = 3
 
 
-def examples() -> list[Example]:
-    """The kinds and features of all labelled texts, those of the tables' own questions several times."""
+def examples(texts: Iterable[Labelled]) -> list[Example]:
+    """The kinds and features of labelled texts, those of the tables' own questions several times."""
     own = {text for each in known() for text in each.questions}
-    texts = (each for each in labelled() for _ in range(_OFTEN if each.text in own else 1))
-    return [(each.kind, features_of(each.text)) for each in texts]
+    found = ((each, (each.kind, features_of(each.text))) for each in texts)
+    return [example for each, example in found for _ in range(_OFTEN if each.text in own else 1)]
 
 
 def rarity_of(texts: Collection[Example]) -> dict[str, float]:
@@ -79,7 +79,7 @@ def document(texts: Sequence[Example]) -> dict[str, object]:
 
 def text() -> str:
     """The file of weights, a line for each feature."""
-    made = document(examples())
+    made = document(examples(labelled()))
     features = made.pop("features")
     assert isinstance(features, dict)
     head = "".join(f" {json.dumps(name)}: {json.dumps(value)},\n" for name, value in made.items())
