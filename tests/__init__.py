@@ -6,13 +6,22 @@ import os
 import re
 import zlib
 from collections.abc import Iterable
+from itertools import cycle, product
 from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 ROOT = Path(__file__).parents[1]
+
+
+def in_turn(ones: Iterable[T], others: Iterable[S]) -> list[tuple[T, S]]:
+    """Each of `ones` with the next of `others`, which are fewer; with all of them where AMPLINT_TEST_ALL is set."""
+    if "AMPLINT_TEST_ALL" in os.environ:
+        return list(product(ones, others))
+    return list(zip(ones, cycle(others)))
 
 
 def some(items: Iterable[T], most: int) -> list[T]:

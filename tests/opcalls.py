@@ -86,6 +86,12 @@ def outcome(op: str, make: Make) -> list[torch.dtype] | str:
     return [each.dtype for each in tree_flatten(results)[0] if isinstance(each, torch.Tensor)]
 
 
+def takes_another(op: str) -> bool:
+    """Whether an op's call has tensors of the other dtype."""
+    arguments = tree_flatten(CALLS[op](Make("meta", torch.float32, torch.float64)))[0]
+    return any(isinstance(each, torch.Tensor) and each.dtype is torch.float64 for each in arguments)
+
+
 def _alike(ops: str, arguments: Arguments) -> dict[str, Arguments]:
     return dict.fromkeys(ops.split(), arguments)
 

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.verify.steps.judge import RIGHT, WRONG
+from tests import in_turn
 from tests.interpreting import Ran, interpret
 
 HEAD = """
@@ -70,40 +71,40 @@ def skipped(test: str, first: str = "") -> str:
     return f"if {test}:\n    {first}continue"
 
 
-@pytest.mark.parametrize("loss", [ONE, f"{ONE} + 0.1 * {ONE}", f"{ONE} / 2"])
-@pytest.mark.parametrize(
-    "test",
-    [
-        "torch.isnan(loss)",
-        "torch.isnan(loss).any()",
-        "torch.any(torch.isnan(loss.detach()))",
-        "not torch.isfinite(loss)",
-        "not torch.isfinite(loss).all().item()",
-        "~torch.isfinite(loss)",
-        "torch.isfinite(loss) == False",
-        "torch.isnan(loss).sum() > 0",
-        "torch.isnan(loss) | torch.isinf(loss)",
-        "torch.isnan(loss) or torch.isinf(loss)",
-        "loss.isnan()",
-        "bool(loss.isnan())",
-        "any(torch.isnan(each) for each in [loss])",
-        "math.isnan(loss.item())",
-        "not math.isfinite(float(loss))",
-        "np.isnan(loss.item())",
-        "np.isnan(loss.detach().cpu().numpy()).any()",
-        "is_bad(loss)",
-        "is_bad_number(loss.item())",
-        "is_bad_either(loss.item())",
-        "loss != loss",
-        "loss == 0",
-        "loss.item() in (float('inf'), float('nan'))",
-        "abs(loss.item()) > 1e4",
-        "(loss.detach() > 1e4).any()",
-        "max(loss.item(), 0.0) > 1e4",
-        "torch.allclose(loss, torch.zeros_like(loss))",
-        "math.isnan(norm.item())",
-    ],
+LOSSES = (ONE, f"{ONE} + 0.1 * {ONE}", f"{ONE} / 2")
+TESTS = (
+    "torch.isnan(loss)",
+    "torch.isnan(loss).any()",
+    "torch.any(torch.isnan(loss.detach()))",
+    "not torch.isfinite(loss)",
+    "not torch.isfinite(loss).all().item()",
+    "~torch.isfinite(loss)",
+    "torch.isfinite(loss) == False",
+    "torch.isnan(loss).sum() > 0",
+    "torch.isnan(loss) | torch.isinf(loss)",
+    "torch.isnan(loss) or torch.isinf(loss)",
+    "loss.isnan()",
+    "bool(loss.isnan())",
+    "any(torch.isnan(each) for each in [loss])",
+    "math.isnan(loss.item())",
+    "not math.isfinite(float(loss))",
+    "np.isnan(loss.item())",
+    "np.isnan(loss.detach().cpu().numpy()).any()",
+    "is_bad(loss)",
+    "is_bad_number(loss.item())",
+    "is_bad_either(loss.item())",
+    "loss != loss",
+    "loss == 0",
+    "loss.item() in (float('inf'), float('nan'))",
+    "abs(loss.item()) > 1e4",
+    "(loss.detach() > 1e4).any()",
+    "max(loss.item(), 0.0) > 1e4",
+    "torch.allclose(loss, torch.zeros_like(loss))",
+    "math.isnan(norm.item())",
 )
+
+
+@pytest.mark.parametrize(("test", "loss"), in_turn(TESTS, LOSSES))
 def test_a_skipped_update_shows_however_the_loss_is_asked(test: str, loss: str) -> None:
     found = ran(skipped(test), loss)
     assert "unscale_() has already been called" in found.judged.faults[0].text
