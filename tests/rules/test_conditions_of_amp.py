@@ -97,3 +97,48 @@ def test_since_torch_2_4_each_cuda_device_supports_bfloat16() -> None:
     assert [
         each for each in check(SUPPORTED, settings=make_settings(target_torch="2.4")) if each.code == "AMP210"
     ] == []
+
+
+GUARDED = """\
+import argparse
+import torch
+
+
+def train(model, loader, device, optimizer, scaler):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast(device_type=device.type, enabled=device.type in {{"cuda", "mps"}}):
+            loss = torch.nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--init-from")
+    args = parser.parse_args()
+    device = torch.device(args.device)
+    model = torch.nn.Linear(3, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler(enabled=device.type == "cuda")
+    if {test}:
+        raise ValueError("not these")
+    train(model, [], device, optimizer, scaler)
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("args.init_from is not None and find_latest() is not None", True),  # None of it: it goes on
+        ("not supported(device)", False),  # it may be asked for mps
+    ],
+)
+def test_what_a_guard_asks_of_other_things_hides_nothing(test: str, found: bool) -> None:
+    said = [each for each in check(GUARDED.format(test=test)) if each.code == "AMP210"]
+    assert bool(said) is found

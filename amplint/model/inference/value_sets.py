@@ -28,7 +28,9 @@ from amplint.model.inference.formulas import (
     equals,
     fact,
     negated,
+    possible,
     present,
+    replaced,
 )
 from amplint.model.inference.never_empty import is_never_empty, makes_never_empty
 from amplint.model.inference.set_options import set_before
@@ -106,6 +108,19 @@ def _unknown(name: object) -> Term:
 def is_vague(formula: Formula) -> bool:
     """Whether it hangs on something that can't be told from other facts."""
     return any(term.op == Op.VAGUE for term in formula.subjects())
+
+
+def without_idle_facts(formula: Formula, *others: Formula) -> Formula:
+    """A formula without the facts that may be one or the other where it holds, and others do as well.
+
+    `if path is not None and resume() is not None: raise`: behind it, where `path` is None, whatever `resume()` is.
+    """
+    facts = sorted(formula.facts(), key=lambda term: (term.op != Op.VAGUE, str(term)))  # what can't be told goes first
+    for term in facts:
+        either_way = both(replaced(formula, {term: TRUE}), replaced(formula, {term: FALSE}))
+        if possible(either_way, *others) is not None:
+            formula = either_way
+    return formula
 
 
 class Decided:

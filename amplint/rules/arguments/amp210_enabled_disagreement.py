@@ -95,7 +95,7 @@ from amplint.model.inference.formulas import (
     possible,
     worlds,
 )
-from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague, without_idle_facts
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
@@ -189,7 +189,7 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     if not made or not can_be_float16(module, entered.region):
         return None
     runs = runs_in(module, entered, "float16")
-    region = both(runs, known.around(found.event.call))
+    region = without_idle_facts(both(runs, known.around(found.event.call)), negated(on))
     if not _can_be_told(module, on, region, handed=handed):
         return None
     connected = on != FALSE and about_amp(module, region, on) and not independent(module, region, on)

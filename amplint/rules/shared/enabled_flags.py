@@ -16,7 +16,7 @@ from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import changes_defaults
-from amplint.model.inference.formulas import Formula, World, both, fact, in_order, possible
+from amplint.model.inference.formulas import TRUE, Formula, World, both, fact, in_order, possible, replaced
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.inference.values import parameter_read, values_of
 from amplint.model.names.reaching_definitions import returned
@@ -112,7 +112,10 @@ def _amp_settings(module: Module, formula: Formula) -> set[Term]:
     found = set()
     for term in _settings(formula):
         if term in known.tests:
-            may_ask = conditions.may_ask_for_amp(known.tests[term])
+            test = known.tests[term]
+            # What must not be given (`args.resume is None`) switches AMP on by its name alone.
+            is_off = possible(replaced(formula, {term: TRUE})) is None
+            may_ask = conditions.names_amp(test) if is_off else conditions.may_ask_for_amp(test)
         else:  # a parameter that several calls give
             may_ask = not term.is_path or conditions.may_be_called_amp([last_name(term.name)])
         found |= {term} if may_ask else set()
