@@ -434,3 +434,56 @@ def test_the_precision_of_an_accelerator_overridden(made: str, given: str, count
     text = f"def run(args, half, amp):\n    accelerator = Accelerator(mixed_precision={made})\n"
     text = f"from accelerate import Accelerator\n\n\n{text}    accelerator.native_amp = {given}\n"
     assert len(found(text)) == count
+
+
+IDLE_AMP = """\
+import argparse
+import torch
+{top}
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", action="store_true")
+parser.add_argument("--arch")
+args = parser.parse_args()
+model = build(args.arch)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+{before}
+for x in torch.randn(4, 2, 3):
+    with torch.amp.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("top", "before", "is_found"),
+    [
+        ("", "", True),
+        ("import models", "model = models.__dict__[args.arch]()", True),
+        ("import subprocess", 'commit = subprocess.check_output(["git", "rev-parse", "HEAD"])', True),
+        ("import subprocess, sys", "subprocess.run([sys.executable, *sys.argv])", False),
+        ("", "settings = args.__dict__", False),
+        ("", "state.update(vars(args))", False),
+        ("", "model.half() if args.amp else model", False),
+    ],
+)
+def test_an_option_is_unread_whatever_else_is_looked_up(top: str, before: str, is_found: bool, tmp_path: Path) -> None:
+    said = found(IDLE_AMP.format(top=top, before=before), tmp_path / "train.py")
+    assert bool(said) is is_found
+
+
+@pytest.mark.parametrize(
+    ("other", "is_found"),
+    [
+        ("import torch\n\ndef build(args, amp=1):\n    return torch.cuda.amp.GradScaler()\n", True),
+        ("def build(args):\n    return args.amp\n", False),
+        ('def build(args):\n    return vars(args)["amp"]\n', False),
+    ],
+)
+def test_another_file_reads_an_option_by_its_name(other: str, is_found: bool, tmp_path: Path) -> None:
+    (tmp_path / "models.py").write_text(other, "utf-8")
+    (tmp_path / "setup.cfg").write_text("", "utf-8")
+    text = IDLE_AMP.format(top="from models import build", before="build(args)")
+    assert bool(found(text, tmp_path / "train.py")) is is_found

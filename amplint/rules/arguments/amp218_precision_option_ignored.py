@@ -171,10 +171,13 @@ _LIKELY = Confidence.LIKELY
 # What may read any of the parsed arguments, by names that are not written, or in code out of sight; strings are taken
 # out, so that `getattr(args, "fp16")` has none of its second argument.
 _TAKES_ALL = re.compile(
-    r"\*\*\s*(?:vars\(|args\b|opts?\b|options\b|flags\b|hparams\b)|__dict__|from_argparse_args|setattr\("
-    r"|parse_args_into_dataclasses|\b(?:subprocess|os\.system|execv\w*)\b|getattr\(\s*\w+\s*,\s*[^'\"\s,)]"
+    r"\*\*\s*(?:vars\(|args\b|opts?\b|options\b|flags\b|hparams\b)|\*\*\s*[\w.]+\.__dict__|from_argparse_args|setattr\("
+    r"|\b(?:args|opts?|options|flags|hparams|config|cfg|params)\.__dict__|update\(\s*vars\("
+    r"|parse_args_into_dataclasses|getattr\(\s*\w+\s*,\s*[^'\"\s,)]"
     r"|\b(?:deepspeed|fairseq|megatron|detectron2)\b"
 )
+# What starts another program, which may be given the same command line.
+_STARTS = re.compile(r"\b(?:subprocess|os\.system|execv\w*)\b")
 _NO = re.compile(r"(?i)no_|disable_")
 _RETIRED = re.compile(r"(?i)deprecat|ignored|unused|not (?:used|supported|implemented)|legacy|no effect|todo|compatib")
 
@@ -243,7 +246,8 @@ def _unread(module: Module) -> Iterator[_Ignored]:
 
 def _may_read_all(module: Module) -> bool:
     """Whether code of the file may read settings by names that are not written."""
-    return _TAKES_ALL.search(code_of(module.source.text)) is not None
+    code = code_of(module.source.text)
+    return _TAKES_ALL.search(code) is not None or ("sys.argv" in code and _STARTS.search(code) is not None)
 
 
 def _unread_elsewhere(module: Module) -> Iterator[_Ignored]:

@@ -179,16 +179,22 @@ def _has_elsewhere(module: Module, attr: str) -> bool:
 
 def is_unread(module: Module, attr: str, declared: ir.Node) -> bool:
     """Whether the program reads a setting at most to log it; `declared`: the call or the field that declares it."""
-    elsewhere = _has_elsewhere(module, attr) and not (
-        isinstance(declared, ir.Call) and _runs_without(module, attr.encode())
-    )
+    if isinstance(declared, ir.Call):
+        filename, reads = module.source.filename, _reads(attr)
+        elsewhere = not surely_lack(filename, reads) and not surely_run_without(
+            filename, next(iter(module.texts)), reads
+        )
+    else:
+        elsewhere = _has_elsewhere(module, attr)
     return not elsewhere and not any(_is_read(module, each, declared) for each in _named(module, attr))
 
 
-def _runs_without(module: Module, attr: bytes) -> bool:
-    """Whether what reads an option in other files is surely in functions that this program doesn't call."""
-    reads = re.compile(rb"\.\s*%s\b|[\"']%s[\"']|\*\*\s*(?:vars\(|[\w.]*__dict__)" % (attr, attr))
-    return surely_run_without(module.source.filename, next(iter(module.texts)), reads)
+def _reads(attr: str) -> re.Pattern[bytes]:
+    """How another file reads an option of the arguments that it is given: by its name, or with all others."""
+    name = re.escape(attr.encode())
+    return re.compile(
+        rb"(?<!torch)(?<!cuda)(?<!apex)\.\s*%s\b|[\"']%s[\"']|\*\*\s*(?:vars\(|[\w.]*__dict__)" % (name, name)
+    )
 
 
 def are_given_away(module: Module) -> bool:
@@ -220,6 +226,8 @@ def _is_out_of_sight(module: Module, func: ir.Value) -> bool:
 def _named(module: Module, attr: str) -> Iterator[ir.Value]:
     """The attributes, names, parameters' defaults and texts that have an option's name."""
     for value in module.whole.near(attr).values:
+        if isinstance(value, ir.Attribute) and any(name.startswith("torch.") for name in module.names.of(value)):
+            continue  # `torch.amp`
         if ir.last_name(value) == attr or (isinstance(value, ir.Constant) and value.value == attr):
             yield value
 
