@@ -11,7 +11,7 @@ from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.tensor_types import FLOAT32, MODULE, UNKNOWN_KIND, Kind
-from amplint.model.inference.values import asked
+from amplint.model.inference.values import asked, parameter_read
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.names.tables import values_in
 from amplint.model.objects.amp_objects import Objects, objects
@@ -26,6 +26,8 @@ _CASTS = ("half", "bfloat16", "to", "type")
 _OF_A_MODEL = ("parameters", "named_parameters", "train", "eval")
 _WRAPS_OUTPUTS = ("prepare", "prepare_model", "setup", "setup_module", "initialize")
 _BUILDER = re.compile(r"(torchvision\.models|timm|segmentation_models_pytorch|monai\.networks)\.")
+# What models are called, also where nothing else in the file says so.
+_MODEL = re.compile(r"(?i)(?:\w+_)?(?:model|net|network|unet|backbone|classifier|transformer)")
 _LAYER = re.compile(r"torch\.nn\.(modules\.\w+\.)?[A-Z]\w*")
 
 
@@ -80,6 +82,8 @@ def is_model(module: Module, value: ir.Value) -> bool:
         return not gives_float32(module, value)
     if isinstance(value, ir.Name) and asked(module, _is_one_of_models, value, False):
         return not gives_float32(module, value)
+    if isinstance(value, (ir.Name, ir.Attribute)) and asked(module, _is_handed_model, value, False):
+        return not gives_float32(module, value)
     made = constructions(module, value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
     return bool(made) and all(any(map(_BUILDER.match, module.names.of(call.func))) for call in made)
 
@@ -90,6 +94,20 @@ def _is_given_models(module: Module, value: ir.Value) -> bool:
     function = ir.parameter_of(module.names.only_binding(value))
     given = passed(module, function, value.name) if function is not None else []
     return bool(given) and all(each is not None and is_model(module, each) for each in given)
+
+
+def _is_handed_model(module: Module, value: ir.Value) -> bool:
+    """Whether a value is a parameter with a model's name, or an attribute that keeps one, from out of sight."""
+    if not _MODEL.fullmatch(ir.last_name(value)):
+        return False
+    sources = objects(module).sources(value) if isinstance(value, ir.Attribute) else [value]
+    return bool(sources) and all(_is_out_of_sight(module, each) for each in sources)
+
+
+def _is_out_of_sight(module: Module, value: ir.Value) -> bool:
+    """Whether a value is a parameter for which no call of the file gives anything."""
+    read = parameter_read(module, value)
+    return read is not None and not passed(module, read[0], read[1].name)
 
 
 def _is_one_of_models(module: Module, value: ir.Value) -> bool:

@@ -13,7 +13,8 @@ The finding is an error if the loss is float16 and scaled: its gradient is infin
 finding is a warning.
 
 The finding is certain if the value comes from a layer of this file or from a matrix product. If it is an output of a
-model that amplint can't see:
+model that amplint can't see (it calls `parameters()`, `train()` or `eval()`, or is a parameter with a name such as
+`model` or `net`):
 
 - the finding is only *likely*, and only losses that can't get a float32 operand are reported, such as cross entropy
   with class indices, or `mse_loss` of two outputs;

@@ -167,7 +167,7 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
         ("out = model(x)", "torch.abs(out)", [HALF]),
         ("out = model(x)", "torch.abs(torch.softmax(out, 1))", [HALF]),
         ("out = torch.softmax(model(x), 1)", "torch.abs(out)", ["float32"]),
-        ("out = net(x)", "torch.abs(out)", ["unknown"]),
+        ("out = score(x)", "torch.abs(out)", ["unknown"]),
         ("out = model(x) if flag else None", "torch.abs(out)", ["unknown"]),
         ("pass", "torch.abs(model(x))", ["unknown"]),
         # Without AMP there is no region: what holds is what is half with it.
