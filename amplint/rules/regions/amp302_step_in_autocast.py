@@ -80,7 +80,7 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         offered, withheld = fix(module, found)
         effect = "a later forward pass in the region would use the cached old weights"
-        if again is not None and again.step is found.event:
+        if again is not None and again.change is found.event.call:
             effect = again.said(module)
         yield rule.finding(
             module.span(found.event.call),

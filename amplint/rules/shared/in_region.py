@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Confidence, Fix
@@ -54,6 +54,8 @@ _HOOKS = {
 # What a tensor doesn't have, and a model has.
 _OF_MODELS = ("parameters", "named_parameters", "train", "eval", "state_dict", "load_state_dict")
 # What isn't a model by its name.
+# Methods that change a tensor, on a parameter or its `data`.
+_IN_PLACE = {"add_", "sub_", "mul_", "div_", "copy_", "lerp_", "addcmul_", "addcdiv_", "normal_", "uniform_"}
 _LOSS = re.compile(r"(?i)loss|crit|metric|objective")
 
 
@@ -125,20 +127,22 @@ def region_line(module: Module, region: Opened) -> str:
 
 
 class Stale(NamedTuple):
-    """A model that runs before and behind a step of one region, and the call behind it.
+    """A model that runs before and behind a change of weights in one region, and the call behind it.
 
-    `surely`: the optimizer that steps is seen to hold its parameters.
+    `change`: the optimizer's step, or what writes to parameters by hand. `surely`: they are seen to be the model's.
     """
 
-    step: Event
+    change: ir.Node
     call: ir.Call
     surely: bool
+    is_step: bool
 
     def said(self, module: Module) -> str:
-        """What the step does to that call, as a clause."""
-        model, again, step = (module.text(self.call.func), *map(module.line, (self.call, self.step.call)))
-        if_stepped = "" if self.surely else f"if {step} steps `{model}`, "
-        return f"{if_stepped}`{model}` on {again} still uses the weights from before the step, which autocast caches"
+        """What the change does to that call, as a clause."""
+        model, again, change = (module.text(self.call.func), *map(module.line, (self.call, self.change)))
+        what = "the step" if self.is_step else f"the change on {change}"
+        if_stepped = "" if self.surely else f"if {change} steps `{model}`, "
+        return f"{if_stepped}`{model}` on {again} still uses the weights from before {what}, which autocast caches"
 
 
 def stale(module: Module, region: Opened) -> Stale | None:
@@ -151,31 +155,71 @@ def stale(module: Module, region: Opened) -> Stale | None:
     if any("torch.clear_autocast_cache" in module.names.of(each.func) for each in calls):
         return None
     for found in inside(module, STEPS):
-        here = found.region.at == region.at and found.event.call in calls
-        again = _runs_again(module, found.event, calls, holder) if here else None
-        if again is not None:
-            return again
-    return None
+        if found.region.at == region.at and found.event.call in calls:
+            owned = objects(module).owns.get(str(found.event.optimizer))
+            again = _runs_again(module, found.event.call, owned, calls, holder)
+            if again is not None:
+                return again
+    changes = (
+        (place, model) for each in ir.walk_statements(holder.body) for place, model in _changes_by_hand(module, each)
+    )
+    found_by_hand = (_runs_again(module, place, model, calls, holder, by_hand=True) for place, model in changes)
+    return next((each for each in found_by_hand if each is not None), None)
 
 
-def _runs_again(module: Module, step: Event, calls: list[ir.Call], holder: ir.Statement) -> Stale | None:
-    """What of some calls, in the statement that opens their region, runs a model behind a step that one has run
-    before it."""
+def _changes_by_hand(module: Module, loop: ir.Statement) -> Iterator[tuple[ir.Value, set[str]]]:
+    """What a loop over a model's parameters writes to them, and the model: `p.data += ...`, `p.add_(...)`."""
+    if not isinstance(loop, ir.For) or not (models := objects(module).parameters_roots(loop.iter)):
+        return
+    names = {each.name for each in ir.walk_values(loop.target) if isinstance(each, ir.Name)}
+    for each in ir.walk_statements(loop.body):
+        if isinstance(each, ir.AugAssign) and _is_of_parameter(each.target, names):
+            yield each.target, set(models)
+        elif isinstance(each, ir.Assign):
+            yield from ((target, set(models)) for target in each.targets if _is_data(target, names))
+    for call in ir.calls_below(loop.body):
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr in _IN_PLACE and _is_of_parameter(func.base, names):
+            yield call, set(models)
+
+
+def _is_of_parameter(value: ir.Value, names: set[str]) -> bool:
+    """Whether a value is one of some variables, or its `data`."""
+    return _is_data(value, names) or (isinstance(value, ir.Name) and value.name in names)
+
+
+def _is_data(value: ir.Value, names: set[str]) -> bool:
+    """Whether a value is `p.data` of one of some variables."""
+    base = value.base if isinstance(value, ir.Attribute) and value.attr == "data" else None
+    return isinstance(base, ir.Name) and base.name in names
+
+
+def _runs_again(
+    module: Module,
+    change: ir.Value,
+    owned: Collection[str] | None,
+    calls: list[ir.Call],
+    holder: ir.Statement,
+    *,
+    by_hand: bool = False,
+) -> Stale | None:
+    """What of some calls, in the statement that opens their region, runs a model behind a change that one has run
+    before it; `owned`: the models whose weights are changed, where that is in sight.
+    """
     known = objects(module)
-    owned = known.owns.get(str(step.optimizer))
-    before = {known.key(each.func) for each in calls if each.id < step.call.id and not exclusive(each, step.call)}
+    before = {known.key(each.func) for each in calls if each.id < change.id and not exclusive(each, change)}
     for call in calls:
         key = known.key(call.func)
         if key is None or key not in before:
             continue
         if is_cast_to_half(module, key) or key in frozen_at(module, call):
             continue  # autocast keeps no copies of these weights
-        behind = call.id > step.call.id and not exclusive(call, step.call)
+        behind = call.id > change.id and not exclusive(call, change)
         if owned is None:
             if behind and _may_be_model(module, call.func):
-                return Stale(step, call, surely=False)
-        elif key in owned and (behind or _runs_in_a_later_round(module, step.call, call, key, holder)):
-            return Stale(step, call, surely=True)
+                return Stale(change, call, surely=False, is_step=not by_hand)
+        elif key in owned and (behind or _runs_in_a_later_round(module, change, call, key, holder)):
+            return Stale(change, call, surely=True, is_step=not by_hand)
     return None
 
 
