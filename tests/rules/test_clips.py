@@ -398,7 +398,8 @@ def test_a_bound_is_followed_to_its_number(bound: str) -> None:
 def test_a_doubt_about_one_clip_is_one_about_all_that_the_call_serves() -> None:
     body = loop(f"if k:\n    clip_grad_norm_(model.parameters(), 1e9)\n{CLIP}")
     findings = [each for each in check(IMPORTS + body) if each.code == "AMP401"]
-    assert [each.fix and each.fix.applicability for each in findings] == [Applicability.UNSAFE] * 2
+    assert [each.fix and each.fix.applicability for each in findings] == [Applicability.UNSAFE]
+    assert "(which also fixes AMP401 on line" in findings[0].message
 
 
 HALF = (
@@ -993,3 +994,32 @@ def test_hooks_of_an_object_whose_base_keeps_the_scaler() -> None:
     engine = "\nclass Engine(Base):\n    def watch(self, p):\n        p.register_hook(lambda grad: grad.clamp(-1, 1))\n"
     assert found(base.format("enabled=fp16") + engine) == ["p.register_hook(lambda grad: grad.clamp(-1, 1))"]
     assert found(base.format("enabled=False") + engine) == []
+
+
+TWO_CLIPS = """\
+import torch
+
+
+class Runner:
+    def __init__(self, model, optimizer, amp, norm=0, value=0):
+        self.model, self.optimizer, self.norm, self.value = model, optimizer, norm, value
+        self.scaler = torch.amp.GradScaler("cuda", enabled=amp)
+
+    def train(self, batches):
+        for x in batches:
+            self.optimizer.zero_grad()
+            self.scaler.scale(self.model(x).mean()).backward()
+            if self.norm > 0:
+                torch.nn.utils.clip_grad_norm_(self.{first}.parameters(), self.norm)
+            if self.value > 0:
+                torch.nn.utils.clip_grad_value_(self.model.parameters(), self.value)
+            if hasattr(self.model, "decorate"):
+                self.model.decorate(self, x)
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+"""
+
+
+def test_two_clips_of_the_same_gradients_are_one_finding() -> None:
+    found = [each for each in check(TWO_CLIPS.format(first="model")) if each.code == "AMP401"]
+    assert [each.message.partition("(which")[2] for each in found] == [" also fixes AMP401 on line 16)"]

@@ -93,7 +93,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Confidence, Finding, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.calls.events import NAMED
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.gradients import GradientKind
@@ -162,6 +162,7 @@ def check(module: Module) -> Iterator[Finding]:
                 fix=offered,
                 withheld=withheld,
                 confidence=Confidence.LIKELY if is_guessed else None,
+                cause=_cause(module, each, offered),
             )
     for hook in clipping_hooks(module):
         yield _of_hook(module, hook)
@@ -170,6 +171,19 @@ def check(module: Module) -> Iterator[Finding]:
         if found.clip.id not in done:
             done.add(found.clip.id)
             yield _of_apex(module, found)
+
+
+def _cause(module: Module, clip: Misuse, offered: Fix | None) -> str:
+    """What the clips of a function share that one `unscale_` puts right: the backward pass, and whose gradients.
+
+    Clips for which other places are offered have findings of their own.
+    """
+    subject, place = clip.reached.event.subject, ir.function_of(clip.reached.event.call)
+    roots = objects(module).parameters_roots(subject) if subject is not None else ()
+    if not clip.violation.cause or not roots or not clip.here:
+        return ""
+    where = offered.edits if offered is not None else ""
+    return f"clips {clip.violation.cause} {place.id if place is not None else 0} {sorted(roots)} {where}"
 
 
 def _of_apex(module: Module, found: ApexClip) -> Finding:
