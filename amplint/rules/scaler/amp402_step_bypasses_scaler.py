@@ -28,7 +28,8 @@ amplint reports nothing:
 - if another branch of the same `if` steps through the scaler: the condition may be the flag that enables AMP;
 - if the function reads the scale before the step, or checks for finite gradients itself;
 - about one of several optimizers, if the scaler is never used with this optimizer, and not every loss is scaled;
-- if the scaler is passed to code that amplint can't see.
+- if the scaler is passed to code that amplint can't see;
+- about an optimizer that an Accelerator's `prepare` gives back: its `step()` goes through the scaler.
 
 ## Why is this bad?
 With SGD, the update from scaled gradients is 65,536 times too large at the initial scale. In Adam the scale cancels,
@@ -101,6 +102,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.syntax.text_scan import code_of
 from amplint.model.torch_facts.names import SCALER
+from amplint.model.usage.prepared_optimizers import is_prepared
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE
 from amplint.rules.shared.default_values import number_by_default
@@ -303,6 +305,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         confidence is None
         or _is_chosen_apart(each)
         or violation.optimizer in holders(module)
+        or is_prepared(module, receiver(event))
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
         or uses_scale_before(module, event.call, unscaled)
         or (other_arm_has(module, flow, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
