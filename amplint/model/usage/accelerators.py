@@ -225,4 +225,4 @@ def _offers_scaling(option: Option) -> bool:
     """Whether an option that is off by default may be float16: one of its choices is, or it has none."""
     choices, default = option.call.keyword("choices"), option.default
     is_off = default is None or (isinstance(default, ir.Constant) and default.value in (None, "no"))
-    return is_off and (choices is None or any(each.value == SCALES for each in option.choices))
+    return is_off and not option.is_fixed and (choices is None or any(each.value == SCALES for each in option.choices))
