@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import local_callable
@@ -52,17 +52,20 @@ def schedules(module: Module, call: ir.Call) -> bool:
 def _only_raises(module: Module, scheduler: ir.Call) -> bool:
     """Whether a scheduler surely raises the rate to what the optimizer was given, and leaves it there."""
     name = (module.names.only(scheduler.func) or "").rpartition(".")[2]
-    if name.startswith("get_constant_schedule") or name == "ConstantLR":
-        return True
     if name == "LinearLR":
         end = scheduler.keyword("end_factor")
         kind = number(module, end) if end is not None else None
         return len(scheduler.positional) < 3 and (end is None or (kind is not None and kind.value == 1))
-    if name != "LambdaLR":
-        return False
-    given = scheduler.positional[1] if len(scheduler.positional) > 1 else scheduler.keyword("lr_lambda")
-    factor = local_callable(module, held(module, given)) if given is not None else None
-    if factor is None or factor.is_generator or len(factor.params) != 1:
+    if name == "LambdaLR":
+        given = scheduler.positional[1] if len(scheduler.positional) > 1 else scheduler.keyword("lr_lambda")
+        factor = local_callable(module, held(module, given)) if given is not None else None
+        return factor is not None and _has_rising_results(module, factor)
+    return name.startswith("get_constant_schedule") or name == "ConstantLR"
+
+
+def _has_rising_results(module: Module, factor: ir.Function) -> bool:
+    """Whether all that a function of the step gives rises to 1."""
+    if factor.is_generator or len(factor.params) != 1:
         return False
     step, results = factor.params[0].name, [each.value for each in returned(factor)]
     return bool(results) and all(each is not None and _rises_to_one(module, each, step) for each in results)
@@ -121,8 +124,13 @@ def _is_share(module: Module, value: ir.Value, step: str | None) -> bool:
         return _is_share(module, value.positional[0], step)
     if not isinstance(value, ir.Binary) or value.op != "Divide":
         return False
-    above, below = (list(ir.walk_values(each)) for each in (value.left, value.right))
-    plain = all(each.op in ("Add", "Multiply") for each in above if isinstance(each, ir.Binary))
-    counts = any(isinstance(each, ir.Name) and step in (each.name, None) for each in above)
-    falls = step is not None and any(isinstance(each, ir.Name) and each.name == step for each in below)
-    return plain and counts and not falls and (step is not None or bool(_WARM.search(module.text(value.right))))
+    above = list(ir.walk_values(value.left))
+    if any(each.op not in ("Add", "Multiply") for each in above if isinstance(each, ir.Binary)):
+        return False
+    if step is None:
+        return any(isinstance(each, ir.Name) for each in above) and bool(_WARM.search(module.text(value.right)))
+    return _reads(above, step) and not _reads(ir.walk_values(value.right), step)
+
+
+def _reads(values: Iterable[ir.Value], name: str) -> bool:
+    return any(isinstance(each, ir.Name) and each.name == name for each in values)
