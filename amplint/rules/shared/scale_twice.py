@@ -159,9 +159,10 @@ def _is_plain_tensor(module: Module, value: ir.Value, depth: int) -> bool:
         value = value.func.base  # `images.clone().requires_grad_()`
     if isinstance(value, ir.Call):
         return _is_torchs(module, value)
-    if not depth or not (isinstance(value, ir.Name) or owner_class(value) is not None):
+    if not depth or not isinstance(value, (ir.Name, ir.Attribute)):
         return False
-    assert isinstance(value, (ir.Name, ir.Attribute))
+    if isinstance(value, ir.Attribute) and owner_class(value) is None:
+        return False  # a model's, say
     sources = [each for each in objects(module).sources(value) if not ir.is_none(each)]
     is_given = isinstance(value, ir.Name) and bool(objects(module).bindings(value))
     return bool(sources or is_given) and all(_is_plain_tensor(module, each, depth - 1) for each in sources)
