@@ -76,3 +76,51 @@ def test_a_divisor_that_is_the_scale_on_one_path_alone() -> None:
     assert message.startswith("with the divisor of line 15, gradients are divided by the loss scale a second time: `")
     assert message.endswith("; set that divisor to 1")
     assert len(message) <= 200
+
+
+OWN = """\
+import torch
+
+
+class Attack:
+    def __init__(self, model, shape):
+        self.model = model
+        self.noise = MADE
+        groups = [{"params": GIVEN}]
+        self.optimizer = torch.optim.SGD(groups, lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def train(self, loader):
+        for images, y in loader:
+            self.optimizer.zero_grad()
+            images.requires_grad_()
+            own = torch.zeros_like(images).requires_grad_()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = torch.nn.functional.cross_entropy(self.model(images + self.noise + own), y)
+            self.scaler.scale(loss).backward()
+            self.scaler.unscale_(self.optimizer)
+            DIVIDED
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+"""
+TENSOR = "torch.zeros(shape, requires_grad=True)"
+PARAMETERS = "model.parameters()"
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "divided", "count"),
+    [
+        (TENSOR, PARAMETERS, "self.noise.grad.data /= self.scaler.get_scale()", 0),
+        (TENSOR, PARAMETERS, "log(self.noise.grad.norm() / self.scaler.get_scale())", 0),
+        (TENSOR, PARAMETERS, "images.grad.div_(self.scaler.get_scale())", 0),
+        (TENSOR, PARAMETERS, "own.grad.div_(self.scaler.get_scale())", 0),
+        (TENSOR, "[*model.parameters(), self.noise]", "self.noise.grad.data /= self.scaler.get_scale()", 1),
+        (f"torch.nn.Parameter({TENSOR})", PARAMETERS, "self.noise.grad.data /= self.scaler.get_scale()", 1),
+        ("model.noise", PARAMETERS, "self.noise.grad.data /= self.scaler.get_scale()", 1),
+        (TENSOR, PARAMETERS, "self.model.noise.grad.data /= self.scaler.get_scale()", 1),
+        (TENSOR, PARAMETERS, "self.model.fc.weight.grad /= self.scaler.get_scale()", 1),
+    ],
+)
+def test_a_tensor_that_the_optimizer_does_not_have(made: str, given: str, divided: str, count: int) -> None:
+    text = OWN.replace("MADE", made).replace("GIVEN", given).replace("DIVIDED", divided)
+    assert sum("a second time" in each.message for each in amplint.check(text) if each.code == "AMP409") == count

@@ -84,7 +84,7 @@ def _reads_of_assignment(module: Module, target: ir.Value, value: ir.Value | Non
 
 
 def _event(module: Module, value: ir.Value, gradients: ir.Value, how: str) -> Event:
-    return Event("read", value, subject=_whose(module, gradients), how=how)
+    return Event("read", value, subject=whose(module, gradients), how=how)
 
 
 # --- gradients ------------------------------------------------------------------------------------------------------
@@ -167,11 +167,11 @@ def is_parameters(module: Module, value: ir.Value) -> bool:
         return True
     return any(
         _PARAMETERS.search(str(each.value) if isinstance(each, ir.Constant) else ir.last_name(each))
-        for each in ir.walk_values(_whose(module, value))
+        for each in ir.walk_values(whose(module, value))
     )
 
 
-def _whose(module: Module, value: ir.Value) -> ir.Value:
+def whose(module: Module, value: ir.Value) -> ir.Value:
     """What gradients belong to: where a loop takes the parameters from, else the parameter."""
     owner = _owner(value)
     if isinstance(owner, ir.Name):

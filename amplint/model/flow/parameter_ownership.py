@@ -408,7 +408,11 @@ class Ownership:
         """Whether `what.zero_grad()` clears an optimizer's gradients; None: maybe."""
         if what is None:
             return None
-        if what == optimizer or (optimizer and self._wraps(what, optimizer)):
+        if (
+            what == optimizer
+            or (optimizer and self._wraps(what, optimizer))
+            or self._objects.is_inside(optimizer, what)
+        ):
             return True
         if is_attribute(optimizer, what):
             return None  # a part of it: `optimizer.first_step`

@@ -30,7 +30,7 @@ from amplint.model.flow.tensors import Tensors
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import OF_SCALER, Event
-from amplint.model.objects.key_parts import is_attribute
+from amplint.model.objects.key_parts import is_attribute, owner_of
 from amplint.model.objects.terms import Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
@@ -77,6 +77,8 @@ class Transfer:
             SeveralOptimizersError: the path has met more optimizers than one, though the file makes no more.
         """
         event = self._resolved(event, state)
+        if event.kind in _OF_AN_OPTIMIZER and event.optimizer:
+            state = self._met_inside(event.optimizer, state)
         reached = self.event_states.setdefault(event.call.id, EventStates(event))
         if event != reached.event and event not in reached.others:
             reached.others.append(event)
@@ -94,6 +96,13 @@ class Transfer:
         """The function ends in this state."""
         for each in state.pending:
             self.event_states[each.clip].ends.append(state)
+
+    def _met_inside(self, optimizer: str, state: State) -> State:
+        """The state in which an optimizer that another one has, `sam.base_optimizer`, has the gradients of that one."""
+        whole, met = owner_of(optimizer), dict(state.groups)
+        if optimizer in met or whole not in met or not self._objects.is_inside(optimizer, whole):
+            return state
+        return state.with_gradients(optimizer, met[whole])
 
     @staticmethod
     def _resolved(event: Event, state: State) -> Event:
@@ -431,7 +440,7 @@ class Transfer:
         state = state.with_machine(scaler, after).with_transition(scaler, optimizer, call)
         if not optimizer:
             return state.all_gradients(lambda _, before: before if before.is_empty() else _havoc(before))
-        state = self._havoc_shared(optimizer, state)
+        state = self._after_use_of_shared(event, scaler, optimizer, state)
         if stage is Stage.READY:
             held = after_unscale(state.gradients_of(optimizer), scaler, call)
             state = state.with_gradients(optimizer, held)
@@ -472,12 +481,15 @@ class Transfer:
         self._report(violation, state)
         return state.with_gradients(optimizer, held._replace(reported=call))
 
-    def _havoc_shared(self, optimizer: str, state: State) -> State:
+    def _after_use_of_shared(self, event: Event, scaler: str, optimizer: str, state: State) -> State:
         """The state where a scaler has had an optimizer's gradients, which others may have as well."""
         for other, its in state.groups:
-            if other != optimizer and (
-                self.ownership.share(optimizer, other, state) or self._objects.may_be_one(optimizer, other)
-            ):
+            if other == optimizer:
+                continue
+            if event.kind == "unscale_" and self._objects.is_inside(other, optimizer):
+                if its.kind is GradientKind.SCALED and its.scaler == scaler:
+                    state = state.with_gradients(other, after_unscale(its, scaler, event.call.id))
+            elif self.ownership.share(optimizer, other, state) or self._objects.may_be_one(optimizer, other):
                 state = state.with_gradients(other, _havoc(its))
         return state
 

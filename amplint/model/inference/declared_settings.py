@@ -5,12 +5,15 @@ Any of them may be set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import fields_of
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.syntax.text_scan import code_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -117,6 +120,9 @@ def fields_given(cls: ir.Class, call: ir.Call) -> dict[str, ir.Value] | None:
 _SETTINGS = ("args", "opt", "opts", "options", "config", "cfg", "hparams", "flags", "FLAGS", "conf")
 
 
+PARSES = ("parse_args", "parse_known_args")
+# What sets options whose names it computes.
+_SETS_ANY = re.compile(r"\bsetattr\(|\b__dict__\b|\bvars\([^)]*\)\s*(?:\.|\[)|\bset_defaults\(\s*\*\*")
 # What a flag puts into its option.
 _STORES = {"store_true": True, "store_false": False}
 
@@ -124,13 +130,14 @@ _STORES = {"store_true": True, "store_false": False}
 class Option(NamedTuple):
     """One option: the call that declares it, its default, and all that it can be where that is limited.
 
-    `changed`: the file sets it otherwise too.
+    `changed`: the file sets it otherwise too. `unset`: what is parsed is always empty, `parse_args([])`.
     """
 
     call: ir.Call
     default: ir.Value | None
     choices: tuple[ir.Constant, ...]
     changed: bool
+    unset: bool
 
     @property
     def stores(self) -> bool | None:
@@ -141,6 +148,8 @@ class Option(NamedTuple):
     @property
     def is_fixed(self) -> bool:
         """Whether the command line can't make it anything but its default: a `store_true` whose default is True."""
+        if self.unset:
+            return True
         given = self.default.value if isinstance(self.default, ir.Constant) else None
         return self.stores is not None and given is self.stores
 
@@ -166,17 +175,20 @@ def option_named(module: Module, name: str) -> Option | None:
     """The option of a name, where the file declares one."""
     options = module.once(Options)
     declared = options.declared.get(name, [])
-    return _option(module, declared[0], options.is_changed(name)) if len(declared) == 1 else None
+    if len(declared) != 1:
+        return None
+    return _option(module, declared[0], options.is_changed(name), options.are_unset)
 
 
-def _option(module: Module, call: ir.Call, changed: bool) -> Option:
+def _option(module: Module, call: ir.Call, changed: bool, unset: bool) -> Option:
     default, choices, made = call.keyword("default"), call.keyword("choices"), call.keyword("type")
     is_text = made is None or module.names.of(made) == {"builtins.str"}
     if isinstance(default, ir.Constant) and isinstance(default.value, str) and not is_text:
         default = None  # it goes through `type`
-    items = choices.items if isinstance(choices, ir.Sequence) and call.keyword("action") is None else ()
+    is_limited = isinstance(choices, ir.Sequence) and call.keyword("action") is None and not unset
+    items = choices.items if isinstance(choices, ir.Sequence) and is_limited else ()
     known = tuple(each for each in items if isinstance(each, ir.Constant))
-    return Option(call, default, known if len(known) == len(items) else (), changed)
+    return Option(call, default, known if len(known) == len(items) else (), changed, unset)
 
 
 class Options:
@@ -193,6 +205,16 @@ class Options:
             self._changed |= {str(arg.value.value): True for arg in call.args if isinstance(arg.value, ir.Constant)}
             self._changed |= {arg.keyword: True for arg in call.args if arg.keyword is not None}
 
+    @cached_property
+    def are_unset(self) -> bool:
+        """Whether nothing of a command line can arrive: all that is parsed is empty, and nothing is set by its name."""
+        parsers = [each for each in self._module.whole.called(*PARSES) if isinstance(each.func, ir.Attribute)]
+        return (
+            bool(parsers)
+            and all(map(_parses_nothing, parsers))
+            and not any(_SETS_ANY.search(code_of(text)) for text in self._module.texts)
+        )
+
     def is_changed(self, attr: str) -> bool:
         """Whether the file sets an attribute otherwise too."""
         if attr not in self._changed:
@@ -204,6 +226,18 @@ class Options:
                 for target in (each.targets if isinstance(each, ir.Assign) else (each.target,))
             )
         return self._changed[attr]
+
+
+def _parses_nothing(call: ir.Call) -> bool:
+    """Whether a parser gets an empty list, or an empty text, in place of the command line."""
+    given = call.positional[0] if call.positional else call.keyword("args")
+    if call.unpacks() or len(call.args) != 1:
+        return False  # with a `namespace`, what that has counts
+    if isinstance(given, ir.Call):  # `"".split()`
+        given = ir.called_on(given, "split")
+    return (isinstance(given, ir.Sequence) and not given.items) or (
+        isinstance(given, ir.Constant) and given.value == ""
+    )
 
 
 def _sets(target: ir.Value, attr: str) -> bool:

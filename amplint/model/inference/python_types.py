@@ -116,6 +116,8 @@ def _of_open(module: Module, value: ir.Value) -> Kinds:
         return _annotated(module, read[1]) if read is not None else _UNKNOWN
     if isinstance(value, ir.Attribute):
         declared = option_read(module, value)
+        if declared is not None and declared.unset and declared.stores is None and declared.default is None:
+            return _UNKNOWN
         return _option(module, declared.call) if declared is not None else _of_name(module, value)
     if isinstance(value, ir.Call):
         found = _CALLS.get(module.names.only(value.func) or "", _UNKNOWN)

@@ -16,6 +16,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed_by
 from amplint.model.calls.external_calls import inherits, method, storing_class
 from amplint.model.inference.declared_settings import (
+    PARSES,
     Option,
     declared_flag,
     decorated_default,
@@ -57,7 +58,6 @@ _MOST = 24  # leaves of a value
 _FRAMES = 3  # calls that are followed into functions, one inside the other
 _DEEPEST = 64  # values that are followed for one another, as their steps begin to count anew
 _NESTED = 13  # questions about values that an answer asks
-PARSES = ("parse_args", "parse_known_args")
 _LOOK_UPS = {"os.getenv", "os.environ.get"}
 _NAMESPACES = {"types.SimpleNamespace", "argparse.Namespace"}
 # Attributes that are what their object is made with (accelerate/accelerator.py).
@@ -693,7 +693,8 @@ class Follower:
         found = option_named(self._module, value.attr)
         if found is None:
             return None
-        return Step(tuple(_of_option(found, value, is_it=is_it)), whole=found.is_fixed and not found.changed)
+        whole = found.is_fixed and found.default is not None and not found.changed
+        return Step(tuple(_of_option(found, value, is_it=is_it)), whole=whole)
 
 
 def _is_set(module: Module, attr: str) -> bool:
@@ -710,9 +711,12 @@ def _sets_by_name(module: Module) -> bool:
 
 def _of_option(found: Option, value: ir.Attribute, *, is_it: bool) -> Iterator[Leaf]:
     doubt = Doubt.REPLACED if found.changed else Doubt.DEFAULT if is_it else Doubt.GUESSED
+    if is_it and found.unset and not found.changed:
+        doubt = Doubt.NONE
     for each in found.values():
         yield Leaf(each, doubt=doubt)
-    if found.changed or not (found.choices or found.is_fixed):
+    is_fixed = found.is_fixed and found.default is not None
+    if found.changed or not (found.choices or is_fixed):
         yield Leaf(value, is_open=True)
 
 

@@ -183,6 +183,10 @@ class Objects(Keys):
         wrapped = [each for each in self.optimizers if owner_of(each) == key and _is_called_optimizer(last_name(each))]
         return wrapped[0] if len(wrapped) == 1 else key
 
+    def is_inside(self, optimizer: str, other: str) -> bool:
+        """Whether an optimizer is one in an attribute of another one, `sam.base_optimizer`: they share gradients."""
+        return owner_of(optimizer) == other and self.is_optimizers(other) and _is_called_optimizer(last_name(optimizer))
+
     def may_be_one(self, optimizer: str, other: str) -> bool:
         """Whether two keys of optimizers may name one object, going by how each is bound."""
         bound = self._bound_as(optimizer), self._bound_as(other)

@@ -15,6 +15,7 @@ from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.values import Doubt, held, option_read, values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
 from amplint.model.torch_facts.names import ACCELERATE
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _METHODS: dict[str, EventKind] = {
 }
 # Plugins of engines that scale, unscale and clip by themselves.
 _ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
+_PLUGIN = _ENGINES[0]
 # Libraries whose trainers and models hold and take Accelerators.
 _BUILT_ON_IT = ("transformers", "diffusers", "trl", "peft")
 # What only an Accelerator has beside its `backward`: by these it is known where another file makes it.
@@ -135,8 +137,10 @@ class Accelerators:
         """Whether an Accelerator has no scaler of its own, whatever the precision: for an engine, or on the CPU."""
         made = self.made(value)
         on_cpu = (call.keyword("cpu") for call in made)
-        return any(call.keyword(each) is not None for call in made for each in _ENGINES) or any(
-            isinstance(each, ir.Constant) and each.value is True for each in on_cpu
+        return (
+            any(call.keyword(each) is not None for call in made for each in _ENGINES)
+            or any(isinstance(each, ir.Constant) and each.value is True for each in on_cpu)
+            or needs_engine(self._module)
         )
 
     def prepared(self) -> Iterator[ir.Call]:
@@ -221,8 +225,30 @@ def accelerators(module: Module) -> Accelerators:
     return module.once(Accelerators)
 
 
+def needs_engine(module: Module) -> bool:
+    """Whether a program of accelerate raises without DeepSpeed, which makes no scaler: it reads an attribute of the
+    `deepspeed_plugin`, which is None else, where it prepares or trains, and asks nowhere whether there is one.
+    """
+    return module.once(_needs_engine)
+
+
+def _needs_engine(module: Module) -> bool:
+    reads = [each for each in module.own.near(_PLUGIN).values if isinstance(each, ir.Attribute)]
+    reads = [each for each in reads if isinstance(each.base, ir.Attribute) and each.base.attr == _PLUGIN]
+    trains = {ir.function_of(each) for each in module.own.called("prepare", "backward")} if reads else set()
+    return any(
+        ir.function_of(each) in trains and not any(True for _ in conditions_round(each)) for each in reads
+    ) and not any(_asks_for_engine(module, each) for each in module.own.statements)
+
+
+def _asks_for_engine(module: Module, statement: ir.Statement) -> bool:
+    """Whether a statement asks whether DeepSpeed is used, or catches what its absence raises."""
+    test = statement.test if isinstance(statement, (ir.If, ir.Assert)) else None
+    return isinstance(statement, ir.Try) or (test is not None and "deepspeed" in module.text(test).lower())
+
+
 def _offers_scaling(option: Option) -> bool:
     """Whether an option that is off by default may be float16: one of its choices is, or it has none."""
     choices, default = option.call.keyword("choices"), option.default
     is_off = default is None or (isinstance(default, ir.Constant) and default.value in (None, "no"))
-    return is_off and (choices is None or any(each.value == SCALES for each in option.choices))
+    return is_off and not option.is_fixed and (choices is None or any(each.value == SCALES for each in option.choices))

@@ -25,7 +25,7 @@ For bfloat16, the finding is a warning. It is *likely* if the learning rate is s
 otherwise a suspicion. These rates are small:
 
 - with Adam or a similar optimizer, at most 3e-4;
-- with Adam and a schedule that lowers the rate, at most 1e-3, or unknown;
+- with Adam and a schedule that lowers the rate (not one that only warms up), at most 1e-3, or unknown;
 - with a Trainer of transformers or TRL, at most 1e-5, or at most 1e-4 with `bf16=True`.
 
 amplint reports nothing:
@@ -116,7 +116,7 @@ from amplint.rules.shared.half_models import (
     scaled_steps,
 )
 from amplint.rules.shared.lightning import Setup, setups
-from amplint.rules.shared.schedulers import makes_scheduler
+from amplint.rules.shared.lowered_rates import is_lowered, schedules
 from amplint.rules.shared.transformers_trainers import has_engine, learning_rate, makes_arguments, trainers
 
 if TYPE_CHECKING:
@@ -154,7 +154,6 @@ _SMALL_RATE = 1e-4
 # With these many updates of Adam are lost, which are often smaller than the rate: all the time, and once it is lowered.
 _RATE = 3e-4
 _LOWERED_RATE = 1e-3
-_SCHEDULE = re.compile(r"(?i)lr_?sched|schedule|(LR|Restarts)\(")
 # With this one hardly any weight changes.
 _TINY_RATE = 1e-5
 # What is less than half a step of a weight.
@@ -166,6 +165,7 @@ _COPY = ("float", "double", "to", "clone", "type")
 # The method of nanoGPT's model, and of its many descendants, that makes an AdamW.
 _OF_NANOGPT = "configure_optimizers"
 _PARAMETERS = ("parameters", "named_parameters")
+_NO_FIX = "without the cast the model takes twice the memory, and casts of its inputs have to be removed too"
 # What is less is 0 in float16.
 _LEAST_FLOAT16 = 2.0**-25
 
@@ -200,7 +200,7 @@ def _of_lightning(module: Module) -> Iterator[Finding]:
         dtype = _TRUE_HALF.get(precision) if isinstance(precision, str) else None
         if dtype is None or each.precision is None or not _is_trained_by(module, each, kept):
             continue
-        made = next((call for call in module.calls_of("torch.optim.*") if not _schedules(module, call)), None)
+        made = next((call for call in module.calls_of("torch.optim.*") if not schedules(module, call)), None)
         is_sure = each.precisions(module) == {precision}
         consequence, confidence, _ = _consequence(module, dtype, made, is_sure=is_sure)
         mixed = precision.replace("true", "mixed") if isinstance(precision, str) else ""
@@ -208,6 +208,7 @@ def _of_lightning(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(each.precision),
             f'{said} makes the parameters {dtype}, without a copy in float32: {consequence}; use "{mixed}"',
+            withheld=_NO_FIX,
             severity=Severity.WARNING if dtype == "bfloat16" else None,
             confidence=confidence,
         )
@@ -241,6 +242,7 @@ def _of_trainers(module: Module, model: HalfModel) -> Iterator[Finding]:
             module.span(model.cast.call),
             f"{model.makes} the Trainer on {module.line(trainer.call)} train {model.dtype} {model.trained}: {happens}; "
             f"keep float32 {model.trained}{'' if mixes else ', and use `bf16=True`'}",
+            withheld=_NO_FIX,
             severity=Severity.WARNING,
             cause=model.cause,
             confidence=Confidence.LIKELY if model.dtype == "float16" or small else Confidence.SUSPICION,
@@ -321,13 +323,14 @@ def _finding(module: Module, model: HalfModel, optimizer: tuple[ir.Call, set[str
     made, keys = optimizer if optimizer is not None else (None, set[str]())
     doubtful = not model.owned or model.doubtful or model.adapts or _is_prepared(module, keys)
     is_sure = made is not None and model.cast.dtype == model.dtype and not doubtful
-    lowered = model.dtype == "bfloat16" and _is_lowered(module, keys)
+    lowered = model.dtype == "bfloat16" and is_lowered(module, keys)
     happens = _consequence(module, model.dtype, made, is_sure=is_sure, lowered=lowered, trained=model.trained)
     consequence, confidence, advice = happens
     trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
         module.span(model.cast.call),
         f"{model.makes} {trains} train {model.dtype} {model.trained}: {consequence}; {advice}",
+        withheld=_NO_FIX,
         severity=Severity.WARNING if model.dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,
@@ -377,32 +380,6 @@ def _consequence(
     return happens, confidence, f"keep float32 {trained}, and use autocast"
 
 
-def _is_lowered(module: Module, optimizer: set[str]) -> bool:
-    """Whether the code has a schedule for the learning rate of an optimizer: a scheduler, or rates set in a loop."""
-    known = objects(module)
-    for call in module.whole.near(_SCHEDULE).calls:
-        given = [*call.positional[:1], *(each for each in [call.keyword("optimizer")] if each is not None)]
-        if _schedules(module, call) and any(known.key(each) in optimizer for each in given):
-            return True
-    return any(
-        isinstance(each, ir.For)
-        and isinstance(each.iter, ir.Attribute)
-        and each.iter.attr == "param_groups"
-        and known.key(each.iter.base) in optimizer
-        and any(map(_sets_rate, ir.walk_statements(each.body, into=False)))
-        for each in module.whole.near("param_groups").statements
-    )
-
-
-def _sets_rate(statement: ir.Statement) -> bool:
-    """Whether a statement is `group["lr"] = ...`."""
-    targets = statement.targets if isinstance(statement, ir.Assign) else ()
-    return any(
-        isinstance(each, ir.Subscript) and isinstance(each.index, ir.Constant) and each.index.value == "lr"
-        for each in targets
-    )
-
-
 def _rounded_away(rate: float, name: str) -> str:
     """What a small learning rate does to the weights of a bfloat16 model, for a message."""
     return (
@@ -418,16 +395,11 @@ def _rate(made: ir.Call) -> ir.Value | None:
     return made.positional[1] if len(made.positional) > 1 else None
 
 
-def _schedules(module: Module, call: ir.Call) -> bool:
-    """Whether a call makes a scheduler of the learning rate."""
-    return any(map(makes_scheduler, module.names.of(call.func)))
-
-
 def _is_adaptive(module: Module, made: ir.Call) -> bool:
     """Whether a call creates an optimizer like Adam, whatever the code calls the class."""
     inner = _optimizers_made_by(module, made)
     if inner:
-        return all(_is_adaptive(module, each) for each in inner if not _schedules(module, each))
+        return all(_is_adaptive(module, each) for each in inner if not schedules(module, each))
     names = module.names.of(made.func) or {ir.last_name(made.func)}
     return all(_ADAPTIVE.search(each) for each in names) or ir.last_name(made.func) == _OF_NANOGPT
 

@@ -293,6 +293,7 @@ def _always_on(module: Module) -> Iterator[_Ignored]:
         if (
             option.stores
             and option.is_fixed
+            and not option.unset
             and not option.changed
             and isinstance(name := calls[0].positional[0], ir.Constant)
             and _is_read(module, attr)

@@ -8,6 +8,7 @@ Finds:
 - `accelerator.clip_grad_norm_` on every micro step: inside `with accelerator.accumulate(...)` without
   `if accelerator.sync_gradients`, or where `optimizer.step()` runs only every n-th iteration;
 - `accelerator.clip_grad_norm_` twice before one step;
+- `accelerator.clip_grad_norm_` before the step of an optimizer that is not prepared: the clip unscales nothing;
 - `accelerator.clip_grad_norm_` before a step that the code skips if the norm is not finite;
 - a clip, torch's or accelerate's, that comes before the only backward pass of its step, or after the step.
 
@@ -149,6 +150,7 @@ from amplint.rules.shared.framework_steps import (
     tests_of,
 )
 from amplint.rules.shared.transformers_trainers import is_in_trainer
+from amplint.rules.shared.unprepared_optimizers import steps_unprepared, unprepared_steps
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -186,13 +188,7 @@ def check(module: Module) -> Iterator[Finding]:
             if met.call.id not in told and met.kind == "torch":
                 found = _past(module, step, met) or _early(module, step, met) or _late(module, step, met)
             elif met.call.id not in told and met.kind == "clip":
-                found = (
-                    _early(module, step, met)
-                    or _late(module, step, met)
-                    or _again(module, step, met)
-                    or _on_micro_steps(module, step, met)
-                    or _not_stepped(module, step, met)
-                )
+                found = _early(module, step, met) or _late(module, step, met) or _of_own_clip(module, step, met)
             if found is not None:
                 told.add(met.call.id)
                 yield found
@@ -480,6 +476,31 @@ def _moved(module: Module, clip: Met, backward: Met) -> tuple[Fix | None, str | 
 
 
 # --- the Accelerator's own clip -------------------------------------------------------------------------------------
+
+
+def _of_own_clip(module: Module, step: Step, clip: Met) -> Finding | None:
+    """What is wrong with a clip of the Accelerator's own between a backward pass and a step."""
+    rest = step.met[step.met.index(clip) + 1 :]
+    after = next((each for each in rest if each.kind in ("step", "backward")), None)
+    if after is not None and after.kind == "step" and steps_unprepared(module, after.call, _receiver(clip.call)):
+        return _of_unprepared(module, clip, after)
+    return _again(module, step, clip) or _on_micro_steps(module, step, clip) or _not_stepped(module, step, clip)
+
+
+def _of_unprepared(module: Module, clip: Met, after: Met) -> Finding | None:
+    """A clip that has no optimizer to unscale for: none is prepared, and the step waits for no micro step."""
+    accelerator = _receiver(clip.call)
+    severity = _severity(module, accelerator)
+    if severity is None or any(each.step is after.call for each in unprepared_steps(module)):
+        return None  # AMP402 says so at the step
+    return rule.finding(
+        module.span(clip.call),
+        f"{_when(module, accelerator, severity)}`{module.text(clip.call.func)}` clips gradients that are still scaled, "
+        f"and the step on {module.line(after.call)} uses them: no optimizer is passed to `prepare()`; pass it",
+        withheld="amplint can't tell what else has to be passed to `prepare()`",
+        severity=severity,
+        confidence=_confidence(module),
+    )
 
 
 def _again(module: Module, step: Step, clip: Met) -> Finding | None:

@@ -11,15 +11,15 @@ between the scaled backward pass and `scaler.unscale_` or `scaler.step`:
   0).sum()` (a new tensor such as `torch.zeros(())` has none, which AMP407 reports);
 - a parameter's hook that does one of these.
 
-The finding is only `likely` if a loss is replaced because it is NaN: there may be other reasons than an overflow, such
-as an empty batch.
+The finding is only `likely` if a loss is replaced because it is NaN, and inf is left: there may be other reasons than
+an overflow, such as an empty batch.
 
 amplint reports nothing:
 
 - after `scaler.unscale_(optimizer)`, which has already checked;
 - about inputs, logits and targets;
 - if all autocast regions are bfloat16;
-- if the scaler is disabled, or amplint can see no scaler;
+- if the scaler is disabled, or amplint can see no scaler, as in a program of accelerate that needs DeepSpeed;
 - if an option of the program turns the replacement on;
 - about an `if not torch.isfinite(loss):` whose body also leaves the iteration (`continue`, `return`), uses the scaler,
   or sets a flag that decides whether the loss is scaled;
@@ -79,7 +79,9 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves
 from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, skipping
+from amplint.model.torch_facts.names import SCALERS
 from amplint.model.torch_facts.op_spellings import SAME_VALUES
+from amplint.model.usage.accelerators import needs_engine
 from amplint.model.usage.mentions_of import STORES_GRAD
 from amplint.registry.rule import Rule
 from amplint.rules.shared.detached_losses import new_tensor
@@ -117,6 +119,14 @@ _OF_GRADIENTS = (
     "inf and NaN in gradients are replaced before the scaler checks for them: the scaler steps and doesn't "
     "lower the scale"
 )
+_OF_NAN_GRADIENTS = (
+    "NaN in gradients is replaced, and inf isn't, before the scaler checks for both: where an overflow made only NaN, "
+    "the scaler steps and doesn't lower the scale"
+)
+_OF_NAN_LOSS = (
+    "a NaN loss is replaced, and inf isn't: where an overflow made the NaN, and the gradients become 0, the scaler "
+    "steps and doesn't lower the scale"
+)
 _OF_LOSS = (
     "an inf or NaN loss is replaced, which hides an overflow: if the gradients become 0, the scaler steps and "
     "doesn't lower the scale"
@@ -127,16 +137,20 @@ class Hidden(NamedTuple):
     """A place where what isn't finite is replaced, and the tensor that it is replaced in.
 
     `instead`: what a variable is assigned in its place, where it is not finite; None where its elements are replaced.
+    `mask`: what says which elements those are; None where an `if` round it asks, or it needs none.
     """
 
     at: ir.Node
     tensor: ir.Value
     instead: ir.Value | None = None
+    mask: ir.Value | None = None
 
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each replacement that keeps an overflow from the scaler."""
+    if needs_engine(module) and not any(map(module.is_own, module.calls_of(*SCALERS))):
+        return
     hidden = list(_hidden(module))
     told: set[int] = set()
     for each in hidden:
@@ -145,7 +159,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         if _is_before_the_check(module, each.at):
             told.add(each.at.id)
-            yield _finding(module, each.at, _OF_GRADIENTS)
+            yield _finding(
+                module, each.at, _OF_NAN_GRADIENTS if each.mask and _is_of_nan(module, each) else _OF_GRADIENTS
+            )
     for hook in _hooks(module):
         if any(True for _ in scaler_calls(module, "scale")):
             yield _finding(module, hook, _OF_GRADIENTS)
@@ -154,7 +170,7 @@ def check(module: Module) -> Iterator[Finding]:
         for each in _of_loss(module, flow, reached.event.call, subject, hidden) if subject is not None else ():
             if each.at.id not in told:
                 told.add(each.at.id)
-                yield _finding(module, each.at, _said_of_loss(module, each), _confidence(each))
+                yield _finding(module, each.at, _said_of_loss(module, each), _confidence(module, each))
 
 
 def _finding(module: Module, at: ir.Node, said: str, confidence: Confidence | None = None) -> Finding:
@@ -163,22 +179,36 @@ def _finding(module: Module, at: ir.Node, said: str, confidence: Confidence | No
 
 
 def _said_of_loss(module: Module, hidden: Hidden) -> str:
+    is_of_nan = _is_of_nan(module, hidden)
     if not isinstance(hidden.instead, (ir.Name, ir.Attribute)):
-        return _OF_LOSS
-    instead = module.on_one_line(hidden.instead)
+        return _OF_NAN_LOSS if is_of_nan else _OF_LOSS
+    instead, what = module.on_one_line(hidden.instead), "a NaN" if is_of_nan else "an inf or NaN"
     return (
-        f"an inf or NaN loss is replaced with `{instead}`: the scaler steps with the gradients of `{instead}`, and "
-        "doesn't lower the scale"
+        f"{what} loss is replaced with `{instead}`: the scaler steps with the gradients of `{instead}`, and doesn't "
+        "lower the scale"
     )
 
 
-def _confidence(hidden: Hidden) -> Confidence | None:
+def _confidence(module: Module, hidden: Hidden) -> Confidence | None:
     """Likely where a loss is replaced that is NaN: an empty batch makes one, too."""
-    outer = hidden.at.parent
-    if hidden.instead is None or not isinstance(outer, ir.If):
-        return None
-    asked = {ir.last_name(each.func) for each in ir.walk_values(outer.test) if isinstance(each, ir.Call)}
+    if hidden.instead is None:
+        return Confidence.LIKELY if _is_of_nan(module, hidden) else None
+    asked = {ir.last_name(each.func) for each in _asked(module, hidden) if isinstance(each, ir.Call)}
     return None if asked & {"isinf", "isfinite"} else Confidence.LIKELY
+
+
+def _is_of_nan(module: Module, hidden: Hidden) -> bool:
+    """Whether NaN alone is replaced, by a mask or an `if` of `isnan`."""
+    asked = {ir.last_name(each.func) for each in _asked(module, hidden) if isinstance(each, ir.Call)}
+    return "isnan" in asked and not asked & {"isinf", "isfinite"}
+
+
+def _asked(module: Module, hidden: Hidden) -> list[ir.Value]:
+    """What asks where something isn't finite."""
+    outer = hidden.at if isinstance(hidden.at, ir.Statement) else ir.statement_of(hidden.at)
+    test = hidden.mask or (outer.parent.test if isinstance(outer.parent, ir.If) else None)
+    masks = [] if test is None else [test, *(each for each in made_of(module, test) if each is not test)]
+    return [inside for each in masks for inside in ir.walk_values(each)]
 
 
 # --- what replaces ----------------------------------------------------------------------------------------------------
@@ -188,13 +218,13 @@ def _hidden(module: Module) -> Iterator[Hidden]:
     for call in module.whole.near("nan_to_num", "masked_fill", "where", "zero_", "fill_").calls:
         tensor = _replaced(module, call)
         if tensor is not None:
-            yield Hidden(call, tensor)
+            yield Hidden(call, tensor, mask=_mask(call))
     for statement in module.whole.near(*_MASKS, STORES_GRAD).statements:
         if not isinstance(statement, ir.Assign):
             continue
         for target in statement.targets:
             if isinstance(target, ir.Subscript) and _asks(module, target.index, target.base):
-                yield Hidden(statement, target.base)
+                yield Hidden(statement, target.base, mask=target.index)
             elif is_grad(target) and _is_nothing(module, statement.value) and _is_guarded(module, statement, target):
                 yield Hidden(statement, target)
             elif _is_instead(module, statement, target):
@@ -234,6 +264,15 @@ def _replaced(module: Module, call: ir.Call) -> ir.Value | None:
         case "zero_" | "fill_" if not of_torch and is_grad(given[0]):
             return given[0] if _is_guarded(module, ir.statement_of(call), given[0]) else None
     return None
+
+
+def _mask(call: ir.Call) -> ir.Value | None:
+    """What a call of `where` or `masked_fill` asks of the elements; of `nan_to_num`, which needs no mask, itself."""
+    name = ir.last_name(call.func)
+    if name.startswith("nan_to_num"):
+        return call
+    given = {"where": 0, "masked_fill": -2, "masked_fill_": -2}.get(name)
+    return call.positional[given] if given is not None and len(call.positional) >= 2 else None
 
 
 def _operands(call: ir.Call, *, of_torch: bool) -> list[ir.Value]:

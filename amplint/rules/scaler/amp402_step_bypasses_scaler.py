@@ -28,7 +28,8 @@ amplint reports nothing:
 - if another branch of the same `if` steps through the scaler: the condition may be the flag that enables AMP;
 - if the function reads the scale before the step, or checks for finite gradients itself;
 - about one of several optimizers, if the scaler is never used with this optimizer, and not every loss is scaled;
-- if the scaler is passed to code that amplint can't see.
+- if the scaler is passed to code that amplint can't see;
+- about an optimizer that an Accelerator's `prepare` gives back: its `step()` goes through the scaler.
 
 ## Why is this bad?
 With SGD, the update from scaled gradients is 65,536 times too large at the initial scale. In Adam the scale cancels,
@@ -101,6 +102,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.syntax.text_scan import code_of
 from amplint.model.torch_facts.names import SCALER
+from amplint.model.usage.prepared_optimizers import is_prepared
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE
 from amplint.rules.shared.default_values import number_by_default
@@ -203,7 +205,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             withheld="the scaler and the optimizer belong to different objects",
             confidence=misuse.confidence,
         )
-    begins = when(module, each) or ("on some paths, " if withheld == _SOME_PATHS else "")
+    begins = when(module, each, apart=True) or ("on some paths, " if withheld == _SOME_PATHS else "")
     return rule.finding(
         module.span(reached.event.call),
         f"{begins}{_named(optimizer)} {what}; {_to_do(module, each, misuse, f'{name}.step({optimizer})', name)}",
@@ -226,7 +228,20 @@ def _to_do(module: Module, each: Misuse, misuse: _Misuse, step: str, scaler: str
     if misuse.what is _AGAIN:
         return f"run this step only where `{step}` doesn't run"
     then = "" if "update" in methods_used(module, misuse.scaler) else f", then `{scaler}.update()`"
+    other = _unscaled_round_it(module, each.flow, each.reached.event)
+    if other is not None:
+        optimizer = module.text(receiver(each.reached.event))
+        return f"pass `{optimizer}` to `unscale_()` on {module.line(other.call)}, and call `{step}` instead{then}"
     return f"call `{step}` instead{then}"
+
+
+def _unscaled_round_it(module: Module, flow: Flow, step: Event) -> Event | None:
+    """The `unscale_` before a step of an optimizer that has that one inside of it: a scaler takes them for two, and
+    would divide the gradients again as it steps the inner one.
+    """
+    known, optimizer = objects(module), str(step.optimizer)
+    uses = (each.event for each in reached_events(flow, "unscale_") if not exclusive(each.event.call, step.call))
+    return next((each for each in uses if known.is_inside(optimizer, str(each.optimizer))), None)
 
 
 def _is_of_another_object(module: Module, scaler: ir.Value, optimizer: ir.Value) -> bool:
@@ -290,6 +305,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         confidence is None
         or _is_chosen_apart(each)
         or violation.optimizer in holders(module)
+        or is_prepared(module, receiver(event))
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
         or uses_scale_before(module, event.call, unscaled)
         or (other_arm_has(module, flow, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
@@ -308,9 +324,16 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
     ):
         return None
     others = (each for each in reached.states if each not in bad)
-    # With its scaler off a step through it is a plain one, and what follows from another misuse is said there.
-    always = all(flow.disabled(scaler, each) or each.gradients_of(violation.optimizer).reported for each in others)
+    always = all(_suits_scalers_step(flow, each, scaler, violation.optimizer) for each in others)
     return _Misuse(what, scaler, always, confidence)
+
+
+def _suits_scalers_step(flow: Flow, state: State, scaler: str, optimizer: str) -> bool:
+    """Whether a scaler's step is right on a path where nothing, or something else, is wrong with the direct one."""
+    held = state.gradients_of(optimizer)
+    if flow.disabled(scaler, state) or held.reported:  # a plain step then, and another misuse is said where it is
+        return True
+    return held.kind is GradientKind.UNSCALED and held.scaler == scaler and bool(held.by) and not held.used
 
 
 def _is_chosen_apart(each: Misuse) -> bool:
@@ -512,6 +535,9 @@ def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> t
         if each is not reached and not exclusive(each.event.call, call)
     ):
         return None, "the optimizer steps without the scaler more than once; step once, through the scaler"
+    other = _unscaled_round_it(module, flow, reached.event)
+    if other is not None:
+        return None, f"`unscale_()` on {module.line(other.call)} gets another optimizer: the step would divide again"
     if not misuse.always:
         return None, _SOME_PATHS
     value = _scaler_value(module, flow, scaler)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.value_uses import LOGS
-from amplint.model.inference.values import PARSES, held
+from amplint.model.inference.declared_settings import PARSES
+from amplint.model.inference.values import held
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.project.importers import surely_lack, surely_run_without
 from amplint.model.project.resolve_import import module_file

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.events import is_grad
+from amplint.model.flow.gradient_reads import is_parameters, whose
 from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.flow.value_uses import takes_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import dominates, loop_of, loops_round
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.signatures import CLIPS
 
 if TYPE_CHECKING:
@@ -55,6 +57,9 @@ def divided_twice(module: Module) -> Iterator[DividedTwice]:
         for each in _divisions(module, function):
             scale = _scale(module, each.divisor, each.inverse, _FOLLOW)
             if scale is None or not _is_of_gradients(module, each.divided, _FOLLOW):
+                continue
+            grads = list(_gradients(module, each.divided, _FOLLOW))
+            if grads and all(_is_of_no_optimizer(module, grad) for grad in grads):
                 continue
             first = next(_before(module, calls, each, scale), None)
             if first is not None:
@@ -118,6 +123,55 @@ def _is_of_gradients(module: Module, value: ir.Value, depth: int) -> bool:
         if bound is not None and _is_of_gradients(module, bound.value, depth - 1):
             return True
     return False
+
+
+def _gradients(module: Module, value: ir.Value, depth: int) -> Iterator[ir.Value]:
+    """The gradients, each a tensor's `grad`, that a value is made of, also through variables bound once."""
+    for each in ir.walk_values(value):
+        if isinstance(each, ir.Attribute) and each.attr == "grad":
+            yield each
+        bound = module.names.bound_once(each) if isinstance(each, ir.Name) and depth else None
+        if bound is not None:
+            yield from _gradients(module, bound.value, depth - 1)
+
+
+def _is_of_no_optimizer(module: Module, grad: ir.Value) -> bool:
+    """Whether a gradient is one of an input, or of a tensor that is made by itself and that no optimizer is given."""
+    owner = whose(module, grad)
+    if is_parameters(module, grad) or not _is_plain_tensor(module, owner, _FOLLOW):
+        return False
+    made = (*module.calls_of("torch.optim.*"), *module.whole.called("add_param_group"))
+    return not any(_has(module, arg.value, objects(module).key(owner), _FOLLOW) for call in made for arg in call.args)
+
+
+def _has(module: Module, value: ir.Value, key: str | None, depth: int) -> bool:
+    """Whether an object of a key is written in a value, also through variables bound once."""
+    for each in ir.walk_values(value):
+        bound = module.names.bound_once(each) if isinstance(each, ir.Name) and depth else None
+        if objects(module).key(each) == key or (bound is not None and _has(module, bound.value, key, depth - 1)):
+            return True
+    return False
+
+
+def _is_plain_tensor(module: Module, value: ir.Value, depth: int) -> bool:
+    """Whether a value is what a function is given or a loop takes, or a tensor that is made by itself: no parameter."""
+    while isinstance(value, ir.Call) and not _is_torchs(module, value) and isinstance(value.func, ir.Attribute):
+        value = value.func.base  # `images.clone().requires_grad_()`
+    if isinstance(value, ir.Call):
+        return _is_torchs(module, value)
+    if not depth or not isinstance(value, (ir.Name, ir.Attribute)):
+        return False
+    if isinstance(value, ir.Attribute) and owner_class(value) is None:
+        return False  # a model's, say
+    sources = [each for each in objects(module).sources(value) if not ir.is_none(each)]
+    is_given = isinstance(value, ir.Name) and bool(objects(module).bindings(value))
+    return bool(sources or is_given) and all(_is_plain_tensor(module, each, depth - 1) for each in sources)
+
+
+def _is_torchs(module: Module, call: ir.Call) -> bool:
+    """Whether a call is one of torch's functions that make tensors."""
+    names = module.names.of(call.func)
+    return bool(names) and all(name.startswith("torch.") and not name.startswith("torch.nn.") for name in names)
 
 
 def _before(module: Module, calls: list[ir.Call], each: _Division, scale: ir.Attribute) -> Iterator[ir.Call]:

@@ -210,12 +210,13 @@ _COMPARES = re.compile(r" (?:[=!]=|[<>]=?|is|in|not in) ")
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
 
 
-def when(module: Module, misuse: Misuse, also: str | None = None) -> str:
+def when(module: Module, misuse: Misuse, also: str | None = None, apart: bool = False) -> str:
     """Under which conditions a misuse shows, as a message begins; "" for always. At most two, as the program asks them.
 
     `also`: one that no path of the flow shows by itself, `k > 1` where something waits for each k-th iteration.
+    `apart`: the paths on which the same place is wrong in another way are told from it, too.
     """
-    found = [in_words(module.on_one_line(test), holds) for test, holds in _told(misuse)]
+    found = [in_words(module.on_one_line(test), holds) for test, holds in _told(misuse, apart)]
     others = [in_words(module.on_one_line(test), holds) for test, holds in _decided(misuse)]
     found += [text for text in dict.fromkeys(others) if text not in found]
     if also is not None and also not in found and not any(" % " in text for text in found):
@@ -223,20 +224,22 @@ def when(module: Module, misuse: Misuse, also: str | None = None) -> str:
     return f"when {' and '.join(found[:2])}, " if found else ""
 
 
-def _told(misuse: Misuse) -> list[tuple[ir.Value, bool]]:
+def _told(misuse: Misuse, apart: bool = False) -> list[tuple[ir.Value, bool]]:
     """The tests by which the paths of a misuse are told from others, and their truth: the user's flags first."""
     flow = misuse.flow
-    facts = sorted(_telling(flow, misuse.violation), key=lambda fact: (fact.condition.is_compound, str(fact.condition)))
+    facts = sorted(
+        _telling(flow, misuse.violation, apart), key=lambda fact: (fact.condition.is_compound, str(fact.condition))
+    )
     asked_for = [(flow.conditions.asked.get(condition), holds) for condition, holds in facts]
     return [(each[0], holds is each[1]) for each, holds in asked_for if each is not None]
 
 
-def _telling(flow: Flow, shown: Violation) -> set[Fact]:
+def _telling(flow: Flow, shown: Violation, apart: bool) -> set[Fact]:
     """The facts of all paths on which a misuse shows that another path of the same place contradicts."""
     # What is wrong there with another's gradients, as in a later iteration, is wrong all the same.
     wrong = {
         state
-        for violation, states in flow.violations(same_rules(shown.kind))
+        for violation, states in flow.violations({shown.kind} if apart else same_rules(shown.kind))
         if (violation.at, violation.meets) == (shown.at, shown.meets)
         for state in states
     }

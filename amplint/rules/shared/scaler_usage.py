@@ -10,8 +10,8 @@ from amplint.model.calls.call_graph import parameter_for
 from amplint.model.calls.call_sites import callers, passed_by
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import bases_in_sight, function_named, local_class, local_function, method
+from amplint.model.inference.declared_settings import PARSES
 from amplint.model.inference.value_sets import decided
-from amplint.model.inference.values import PARSES
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import Made, objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions

@@ -15,6 +15,7 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.syntax import ir
 from amplint.model.usage.accelerators import accelerators
+from amplint.model.usage.prepared_optimizers import is_prepared
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -76,6 +77,18 @@ def _step_after(module: Module, backward: ir.Call, prepared: set[str]) -> ir.Cal
         if _is_torchs(module, optimizer) and (not prepared or trains):
             return call
     return None
+
+
+def steps_unprepared(module: Module, step: ir.Call, accelerator: ir.Value) -> bool:
+    """Whether a call is surely the step of an optimizer of torch's, of a program that prepares none for an Accelerator:
+    this has nothing to unscale.
+    """
+    known, optimizer, prepared = objects(module), ir.called_on(step, "step"), _prepared(module)
+    if optimizer is None or prepared is None or _is_passed(module, accelerator):
+        return False
+    made_here = all(map(module.is_own, accelerators(module).made(accelerator)))
+    alone = bool(accelerators(module).made(accelerator)) and made_here and not any(map(known.is_optimizers, prepared))
+    return alone and _is_torchs(module, optimizer) and not is_prepared(module, optimizer)
 
 
 def steps_after(module: Module, node: ir.Node) -> Iterator[tuple[ir.Call, ir.Value]]:
