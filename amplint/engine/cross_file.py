@@ -51,7 +51,7 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
     start, end = module.span(call)
     where = _where(module, finding.start)
     said = _OWN_LINE.sub(r"\g<0> of this file", finding.message)
-    message = f"this runs line {row} of {where}: {said}"
+    message = f"this runs line {row} of {where}, where {said}"
     return finding._replace(
         start=start,
         end=end,

@@ -442,7 +442,7 @@ class TestSrc:
         "python/parts/clips.py": "import torch\n\n\ndef clip(model):\n"
         "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
     }
-    FOUND = "scripts/train.py:7:5: AMP401 error: this runs line 5 of ../python/parts/clips.py: "
+    FOUND = "scripts/train.py:7:5: AMP401 error: this runs line 5 of ../python/parts/clips.py, where "
 
     def test_folders(self, project: Write, amplint: Run) -> None:
         root = project(dict(self.FILES))

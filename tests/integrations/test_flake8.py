@@ -224,7 +224,7 @@ def test_the_device_and_the_folders_of_a_project(project: Write) -> None:
     assert flake8("x.py") == []
     project({"pyproject.toml": "[tool.amplint]\nsrc = ['lib']\n"})
     (line,) = flake8("x.py")
-    assert line.startswith("x.py:7:5: AMP401 this runs line 5 of lib/parts.py: ")
+    assert line.startswith("x.py:7:5: AMP401 this runs line 5 of lib/parts.py, where ")
 
 
 def test_broken_configuration_is_said(project: Write) -> None:

@@ -84,7 +84,7 @@ def found(folder: Path, made: str, loss: str, number: str, dtype: str = "torch.f
 def test_a_mask(tmp_path: Path, number: str, dtype: str, count: int) -> None:
     messages = found(tmp_path, *OWN_MODEL, number, dtype)
     assert len(messages) == count
-    assert all("AMP502 this runs line 13 of net.py: `scores` is float16: `-1e9` is" in each for each in messages)
+    assert all("AMP502 this runs line 13 of net.py, where `scores` is float16: `-1e9` is" in each for each in messages)
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_a_floor(tmp_path: Path, number: str, dtype: str, count: int) -> None:
     messages = found(tmp_path, *OWN_CRITERION, number, dtype)
     assert len(messages) == count
     assert all(
-        each.startswith("AMP501 this runs line 8 of losses.py: 1e-08 rounds to 0 in float16") for each in messages
+        each.startswith("AMP501 this runs line 8 of losses.py, where 1e-08 rounds to 0 in float16") for each in messages
     )

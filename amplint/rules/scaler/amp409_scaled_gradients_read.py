@@ -240,7 +240,7 @@ def _message(module: Module, read: Misuse, withheld: str | None, *, change: bool
         do = f"change gradients only where the optimizer steps, after `{to_do.unscale}`"
     else:
         do = (
-            f"read `grad / {to_do.scaler}.get_scale()` instead of calling `unscale_()`, which can run only once per "
+            f"read `grad / {to_do.scaler}.get_scale()`; `unscale_()` is no way here, as it can run only once per "
             "`update()`"
         )
     if withheld in ALSO and not to_do.waits:

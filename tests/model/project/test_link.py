@@ -163,7 +163,7 @@ def test_a_helper_of_another_file_is_followed(project: Project, how: str) -> Non
     found = project({path: HELPER, "lib/__init__.py": "", "main.py": main})
     ((row, code, message),) = found.findings("main.py")
     assert (row, code) == (row_of(main, f"{called}("), "AMP401")
-    assert message.startswith(f"this runs line {row_of(HELPER, 'clip_grad_norm_')} of {path}: ")
+    assert message.startswith(f"this runs line {row_of(HELPER, 'clip_grad_norm_')} of {path}, where ")
     assert found.codes(path) == []
 
 
