@@ -213,7 +213,9 @@ class Verifier:
         steps, device = self._steps(file, before.source.text)
         file["device"] = device  # for what the fixes make of it, too
         halves = _Halves(file, before, after, fixed.data != data, settings.unsafe_fixes)
-        after_steps = self._steps(file, after.source.text)[0] if halves.is_changed and steps else []
+        # A fix may take away all that a function did beside the steps that it runs: it is compared with itself.
+        names = list(dict.fromkeys(each["name"] for each in steps))
+        after_steps = self._steps({**file, "names": names}, after.source.text)[0] if halves.is_changed and steps else []
         rows = []
         for at, step in enumerate(steps):
             name = step["name"]
