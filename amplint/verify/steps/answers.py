@@ -56,8 +56,8 @@ class Answers:
         steps = [*code.steps]
         device = asked["device"] or trained_on(code, asked["usual"])
         if asked["ask"] == "steps":
-            named = {each.name for each in steps}
-            steps += [each for name in asked.get("names", ()) if name not in named for each in code.steps_named(name)]
+            known = {each.name for each in steps}
+            steps += [each for name in asked.get("names", ()) if name not in known for each in code.steps_named(name)]
             return {"steps": [_described(code, each) for each in steps], "device": device, "error": ""}
         if asked["ask"] == "look":
             looked = Looker(code).look()
