@@ -180,6 +180,59 @@ def test_what_two_branches_take_from_one_call(cast: tuple[str, ...], plain: tupl
     assert all(said in message for message in messages)
 
 
+TRAINER = """\
+import torch
+
+
+class Trainer:
+    def train(self):
+        for x in self.loader:
+            self.optimizer.zero_grad()
+            if self.amp:
+                with torch.autocast("cuda"):
+                    CAST = self.model(x)
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                PLAIN = self.model(x)
+                loss.backward()
+                self.optimizer.step()
+
+    def validate(self, inputs):
+        with torch.no_grad():
+            ELSEWHERE
+"""
+TWO, THREE = "out, loss", "out, loss, skip"
+TAKES_TWO, TAKES_THREE = f"{TWO} = self.model(inputs)", f"{THREE} = self.model(inputs)"
+
+
+@pytest.mark.parametrize(
+    ("cast", "plain", "elsewhere", "line", "is_told"),
+    [
+        (TWO, THREE, TAKES_TWO, 15, True),
+        (TWO, THREE, TAKES_THREE, 10, True),
+        (THREE, TWO, TAKES_TWO, 10, True),
+        (TWO, THREE, "pass", 10, False),
+        (TWO, THREE, f"{TAKES_TWO}\n            {TAKES_THREE}", 10, False),  # these disagree, too
+        (TWO, THREE, f"{TWO} = self.model(inputs, brief=True)", 10, False),  # another call
+        (TWO, THREE, f"{TWO} = self.other(inputs)", 10, False),
+        (TWO, THREE, f"{TAKES_TWO}\n\nclass Other:\n    def f(self, inputs):\n        {TAKES_THREE}", 15, True),
+    ],
+)
+def test_the_branch_is_marked_that_no_other_use_is_like(
+    cast: str, plain: str, elsewhere: str, line: int, is_told: bool
+) -> None:
+    text = TRAINER.replace("CAST", cast).replace("PLAIN", plain).replace("ELSEWHERE", elsewhere)
+    (finding,) = [each for each in amplint.check(text, "train.py") if each.code == "AMP420"]
+    assert finding.location.row == line
+    like = "takes 3 values" if elsewhere == TAKES_THREE else "takes 2 values"
+    assert (f"{like}, like line 21: this branch raises" in finding.message) is is_told
+    assert ("one of the branches raises" in finding.message) is not is_told
+    other = "with autocast, on line 10" if line == 15 else "without autocast, on line 15"
+    assert f"but the branch {other}, takes" in finding.message
+
+
 SUMS = ("out, aux, kl = model(x)", "ce = criterion(out, y)", "aux_loss = criterion(aux, y)")
 
 

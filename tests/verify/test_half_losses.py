@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplint.config.settings import Settings
+from amplint.verify.steps.output import as_tables
 from amplint.verify.steps.verify import StepRow, Verifier
 
 CODES = frozenset(("AMP102", "AMP303"))
@@ -244,3 +245,33 @@ def test_a_disabled_scaler_scales_nothing(verifier: Verifier) -> None:
     row = verified(verifier, text)
     said = "line 15 runs in float16, and no scaler scales the loss: it depends on how small your gradients are"
     assert (row.verdict, row.reason) == ("not checkable", said), row
+
+
+ROUNDED = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+def train(loader):
+    model = nn.Linear(16, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        x, y = x.cuda(), y.cuda()
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            out = model(x)
+        LOSS
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_half"), [("F.cross_entropy(out, y)", True), ("F.cross_entropy(out.float(), y)", False)]
+)
+def test_rounding_that_can_be_avoided_is_not_called_right(verifier: Verifier, loss: str, is_half: bool) -> None:
+    row = verified(verifier, ROUNDED.replace("LOSS", f"loss = {loss}"))
+    said = as_tables([row])
+    assert ("so much is rounding, some of which AMP303 finds avoidable\n" in said) is is_half
+    assert ("so much is rounding, and right\n" in said) is not is_half
+    assert ("AMP303 line 13: the run doesn't tell it from other rounding" in said) is is_half

@@ -1195,3 +1195,27 @@ def test_a_scaler_of_a_class_of_another_file(verifier: Verifier, tmp_path: Path,
     found = check(verifier, tmp_path / "runner.py")
     assert found.has_amp is has_amp
     assert ("train" in {row.name for row in found.rows}) is has_amp
+
+
+OWN_STEP = """
+import torch
+
+ctx = torch.autocast("cuda", dtype=torch.bfloat16)
+optimizer = model.configure_optimizers(lr)
+for x, y in loader:
+    with ctx:
+        loss = model(x, y)
+    loss.backward()
+    optimizer.STEP
+    optimizer.zero_grad()
+"""
+
+
+def test_a_step_of_an_optimizer_s_own_is_named_as_what_can_t_be_seen(verifier: Verifier, tmp_path: Path) -> None:
+    found = check(verifier, project(tmp_path, train=OWN_STEP.replace("STEP", "step(bs=32)")) / "train.py")
+    assert said(found) == [("<module>", "not checkable")]
+    assert found.rows[0].reason == "line 10: amplint can't see what optimizer.step(bs=32) does"
+    found = check(verifier, project(tmp_path, train=OWN_STEP.replace("STEP", "step()")) / "train.py")
+    assert said(found) == [("<module>", "clean")]
+    found = check(verifier, project(tmp_path, train=OWN_STEP.replace("STEP", "state_dict()")) / "train.py")
+    assert found.rows[0].reason.endswith("but no optimizer step is reached from it")

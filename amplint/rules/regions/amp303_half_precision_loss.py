@@ -58,6 +58,9 @@ The fix moves the loss, and the statements between the region and the loss, into
 applies to these statements. There is no fix if the loss is in another block or function, or if the `with` has
 further contexts, such as `torch.no_grad()`: the fix would move the loss into these too.
 
+Losses that are compared, such as those of a policy and its reference, are moved together or not at all. If only one of
+them were float32, their difference would not be 0 where model and reference are the same.
+
 ## Proof
 The test programs print the dtype of the loss from which backward starts: float16 or bfloat16 in the wrong programs,
 float32 in the corrected programs.
@@ -69,7 +72,7 @@ float32 in the corrected programs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
@@ -78,7 +81,7 @@ from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import HALF
 from amplint.model.names.grad_mode import without_gradients
-from amplint.model.names.reaching_definitions import reaching
+from amplint.model.names.reaching_definitions import only_assignment, reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
@@ -86,6 +89,7 @@ from amplint.model.syntax.ir import node_of
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.model.torch_facts.op_spellings import LOSSES
 from amplint.registry.rule import Rule
+from amplint.rules.shared.compared_losses import compared_losses
 from amplint.rules.shared.half_ops import dtype_of, met, shown
 from amplint.rules.shared.losses_by_hand import losses_by_hand
 
@@ -105,6 +109,7 @@ rule = Rule(
 _OF_OUTPUTS = ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits")
 # What losses that are written by hand begin with: those of preferences, of reinforcement learning, of distillation.
 _LOGARITHMS = ("log_softmax",)
+_FOLLOW = 9  # views and variables that an output is followed through
 _NUMBERS = {"builtins.float", "builtins.int"}
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 
@@ -115,7 +120,10 @@ def check(module: Module) -> Iterator[Finding]:
     done: set[int] = set()
     criteria = [each for each in met(module, LOSSES) if _is_half(module, each)]
     with_criterion = dict[tuple[int, int], bool]()  # by function and region of a criterion: whether it is scaled
-    logarithms = [each for each in met(module, _LOGARITHMS) if _is_left_half(each) and _is_trained_with(module, each)]
+    left_half = [each for each in met(module, _LOGARITHMS) if _is_left_half(each)]
+    logarithms = [each for each in left_half if _is_trained_with(module, each)]
+    regions = {each.node.id: each.operands[0][1].region for each in (*criteria, *left_half)}
+    groups = compared_losses(module, [module.value(each) for each in regions])
     for seen in (*criteria, *losses_by_hand(module), *logarithms):
         if seen.node.id in done or _without_gradients(module, seen) or _is_only_a_number(module, seen.node):
             continue
@@ -130,25 +138,52 @@ def check(module: Module) -> Iterator[Finding]:
         loss = _said(module, seen, dtype_of(kind))
         region = module.line(module.value(kind.region))
         is_loss = seen.spelling not in _LOGARITHMS
-        scaled = is_loss and "float16" in kind.names and _is_scaled(module, seen) and not _is_weighed(module, seen)
-        if scaled:
-            effect = "at the initial scale its gradient is inf, and the first step is skipped"
-        else:
-            what = "the loss" if is_loss else "each"
-            effect = f"{what} and its gradient are rounded to {dtype_of(kind)}"
-        fix, withheld = _fix(module, seen, kind.region)
+        scaled = is_loss and _starts_from_infinity(module, seen)
+        fix, withheld = _fix(module, seen, groups, regions)
         if fix is None and place in with_criterion and with_criterion[place] >= scaled:
             continue  # one cause, and nothing to fix here
         with_criterion[place] = with_criterion.get(place, False) or scaled
         are, them = ("it is", "the loss") if is_loss else ("they are", "them")
         yield rule.finding(
             module.span(seen.node),
-            f"{loss}, as {are} outside the autocast region on {region}: {effect}; compute {them} inside the region",
+            f"{loss}, as {are} outside the autocast region on {region}: {_effect(module, seen, scaled=scaled)}; "
+            f"compute {them} inside the region",
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if scaled else Severity.WARNING,
             confidence=_confidence(module, seen),
         )
+
+
+def _effect(module: Module, seen: Seen, *, scaled: bool) -> str:
+    """What comes of a loss in half precision."""
+    if scaled:
+        return "at the initial scale its gradient is inf, and the first step is skipped"
+    what = "the loss" if seen.spelling not in _LOGARITHMS else "each"
+    dtype = dtype_of(seen.operands[0][1])
+    return (
+        f"{what} is rounded to {dtype}"
+        if _has_no_gradients(module, seen)
+        else (f"{what} and its gradient are rounded to {dtype}")
+    )
+
+
+def _has_no_gradients(module: Module, seen: Seen) -> bool:
+    """Whether a loss has no gradients, as the model ran without any, or its output is detached: a reference's."""
+    value, kind = seen.operands[0]
+    if without_gradients(module, module.value(kind.region)):
+        return True
+    for _ in range(_FOLLOW):
+        if value is None or _is_detached(value):
+            break
+        if isinstance(value, ir.Name):
+            made = only_assignment(module.names, value)
+            value = made.value if made is not None else None
+        elif isinstance(value, ir.Call):
+            value = value.func.base if isinstance(value.func, ir.Attribute) else None
+        else:
+            value = value.base if isinstance(value, (ir.Attribute, ir.Subscript)) else None
+    return value is not None and _is_detached(value)
 
 
 def _confidence(module: Module, seen: Seen) -> Confidence:
@@ -255,6 +290,13 @@ def _weighs(node: ir.Node | None) -> bool:
     return isinstance(node, (ir.Binary, ir.AugAssign)) and node.op in ("Multiply", "Divide")
 
 
+def _starts_from_infinity(module: Module, seen: Seen) -> bool:
+    """Whether a loss is float16, and its gradient a scale that float16 can't hold."""
+    is_float16 = "float16" in seen.operands[0][1].names
+    is_first = is_float16 and _is_scaled(module, seen) and not _is_weighed(module, seen)
+    return is_first and not _has_no_gradients(module, seen)
+
+
 def _is_scaled(module: Module, seen: Seen) -> bool:
     """Whether a scaler that starts at its usual scale multiplies losses in the function."""
     known, function = objects(module), ir.function_of(seen.node)
@@ -266,8 +308,37 @@ def _is_scaled(module: Module, seen: Seen) -> bool:
     return False
 
 
-def _fix(module: Module, seen: Seen, region: int) -> tuple[Fix | None, str | None]:
-    """Take the criterion into the region, where both stand in one block."""
+def _fix_of_all(module: Module, losses: list[ir.Value], regions: Mapping[int, int]) -> tuple[Fix | None, str | None]:
+    """Take losses that are compared into one region, where all stand in one block behind it: one alone would differ
+    from the others by their rounding.
+    """
+    first, *_ = statements = [ir.statement_of(each) for each in losses]
+    last = max(statements, key=lambda each: each.id)
+    *some, end = dict.fromkeys(map(module.line, losses))
+    rows = f"{', '.join(some)} and {end}" if some else end
+    entered = {regions[each.id] for each in losses}
+    for each in first.block.statements:
+        if isinstance(each, ir.With) and any(item.context.id in entered for item in each.items):
+            if all(one.block is each.block and one.id > each.id for one in statements):
+                found = extend_region(module, each, last)
+                if isinstance(found, Fix):
+                    return found._replace(
+                        message=f"Move the losses on {rows}, and the code between, into the region"
+                    ), None
+    return None, (
+        f"the losses on {rows} are compared, so all of them have to be in a region, or none; move them by hand, each "
+        "into its own"
+    )
+
+
+def _fix(
+    module: Module, seen: Seen, groups: list[list[ir.Value]], regions: Mapping[int, int]
+) -> tuple[Fix | None, str | None]:
+    """Take the criterion into the region, where both stand in one block; with those that it is compared with."""
+    together = next((each for each in groups if seen.node in each), None)
+    if together is not None:
+        return _fix_of_all(module, together, regions)
+    region = seen.operands[0][1].region
     last = ir.statement_of(seen.node)
     for each in last.block.statements:
         if isinstance(each, ir.With) and any(item.context.id == region for item in each.items):

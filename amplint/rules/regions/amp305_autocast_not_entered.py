@@ -90,7 +90,7 @@ rule = Rule(
     severity=Severity.ERROR,
     fixes=(Applicability.SAFE, Applicability.UNSAFE),
     triggers=("autocast",),
-    not_shown="without the region the step runs in float32, which is not wrong by itself",
+    not_shown="it has no effect, so a run without it is the same",
 )
 
 _UNKNOWN = "amplint can't tell which code the region should contain"

@@ -260,11 +260,14 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
         )
     for taken in unpacked_apart(module):
         one, other = _values(taken.own), _values(taken.others)
+        what = "one of the branches raises"
+        if taken.like is not None:
+            other, what = f"{other}, like {module.line(taken.like)}", "this branch raises"
         yield rule.finding(
             module.span(taken.statement),
-            f"this branch takes {one} from `{module.on_one_line(taken.call)}`, but the branch without autocast, on "
-            f"{module.line(taken.other)}, takes {other}: one of the branches raises; take the same number of values in "
-            "both",
+            f"this branch takes {one} from `{module.on_one_line(taken.call)}`, but the branch "
+            f"{_precision(not taken.region)}, on {module.line(taken.other)}, takes {other}: {what}; take the same "
+            "number of values in both",
             withheld="amplint can't tell what the call returns",
             confidence=Confidence.LIKELY,
         )

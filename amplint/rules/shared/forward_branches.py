@@ -57,14 +57,17 @@ class Unpacked(NamedTuple):
     """A statement that takes what a call gives apart, in one of two arms, into another number of values than the other.
 
     `call`: what is called. `own`, `others`: the numbers of values; 1 where a loss is the whole. `other`: the statement
-    of the arm without a region.
+    of the other arm. `region`: the arm is in a region of autocast. `like`: a statement elsewhere that takes as many as
+    the other arm, as all do; None where there is none, and either arm may be right.
     """
 
     statement: ir.Assign
-    call: ir.Value
+    call: ir.Call
     own: int
     other: ir.Assign
     others: int
+    region: bool
+    like: ir.Assign | None
 
 
 class SetApart(NamedTuple):
@@ -148,13 +151,47 @@ def unpacked_apart(module: Module) -> list[Unpacked]:
         given = [dict(_unpacked(module, arm)) for arm in (cast, plain)]
         for text, one in given[0].items():
             other = given[1].get(text)
-            if not module.is_own(statement) or other is None or one.value is None:
+            if not module.is_own(statement) or other is None:
                 continue
             own, others = _count(one), _count(other)
             if own is not None and others is not None and own != others:
-                found.append(Unpacked(one, one.value, own, other, others))
+                found.append(_odd_one(module, one, other))
                 break
     return found
+
+
+def _odd_one(module: Module, cast: ir.Assign, plain: ir.Assign) -> Unpacked:
+    """Of two arms the one that takes apart what no other use of the same call does; without others the first."""
+    uses = [each for each in _same_calls(module, cast) if each is not cast and each is not plain]
+    counts = {_count(each) for each in uses if isinstance(each.targets[0], ir.Sequence)} - {None}
+    for one, other in ((cast, plain), (plain, cast)):
+        if counts == {_count(other)}:
+            like = next(each for each in uses if _count(each) == _count(other))
+            return _unpacked_by(one, other, one is cast, like)
+    return _unpacked_by(cast, plain, True, None)
+
+
+def _unpacked_by(one: ir.Assign, other: ir.Assign, region: bool, like: ir.Assign | None) -> Unpacked:
+    assert isinstance(one.value, ir.Call)
+    return Unpacked(one, one.value, _count(one) or 1, other, _count(other) or 1, region, like)
+
+
+def _same_calls(module: Module, assign: ir.Assign) -> Iterator[ir.Assign]:
+    """The assignments of what a call gives, with as many arguments, in the same class, or in functions of no class."""
+    call = assign.value
+    assert isinstance(call, ir.Call)
+    text, cls, given = _text(module, call.func), _class_of(call), [each.keyword for each in call.args]
+    for each in module.own.near(ir.last_name(call.func)).calls:
+        stored = each.parent
+        if not isinstance(stored, ir.Assign) or len(stored.targets) != 1 or _class_of(each) is not cls:
+            continue
+        if _text(module, each.func) == text and [arg.keyword for arg in each.args] == given:
+            yield stored
+
+
+def _class_of(call: ir.Call) -> ir.Class | None:
+    function = ir.function_of(call)
+    return function.cls if function is not None else None
 
 
 def set_apart(module: Module) -> list[SetApart]:

@@ -368,18 +368,21 @@ class Code(Texts):
     @cached_property
     def steps(self) -> list[Step]:
         """The training steps of the file, those that another one contains left out."""
-        found: dict[int, Step] = {}
-        for function in (None, *self.module.functions):
-            if not self.is_step(function):
-                continue
-            reach = self.reach(function)
-            row = self.module.row(function) if function is not None else 1
-            found[function.id if function is not None else 0] = Step(
-                self.name(function), function, reach, row, self._clears(reach), self._has_loop(reach)
-            )
+        functions = filter(self.is_step, (None, *self.module.functions))
+        found = {each.id if each is not None else 0: self._step(each) for each in functions}
         chosen = {key: step for key, step in found.items() if self._adds(step, found)}
         inner = {each.id for step in chosen.values() for each in step.reach[1:] if each is not None}
         return [step for key, step in chosen.items() if key not in inner or self._is_cyclic(step, chosen)]
+
+    def steps_named(self, name: str) -> list[Step]:
+        """All steps of a name, those that another one contains, or that only run one, among them."""
+        functions = [each for each in (None, *self.module.functions) if self.name(each) == name]
+        return [self._step(each) for each in functions if self.is_step(each)]
+
+    def _step(self, function: ir.Function | None) -> Step:
+        reach = self.reach(function)
+        row = self.module.row(function) if function is not None else 1
+        return Step(self.name(function), function, reach, row, self._clears(reach), self._has_loop(reach))
 
     def _adds(self, step: Step, steps: dict[int, Step]) -> bool:
         """Whether a function does something itself, or brings together what no step in it has."""

@@ -47,6 +47,14 @@ class Unfollowed(Generic[AnyFile]):
         known = objects(code.module)
         return self.is_given_scaler(code, call) or any(known.is_optimizer(each) is not None for each in given(call))
 
+    @staticmethod
+    def steps_by_itself(code: AnyFile, call: ir.Call) -> bool:
+        """Whether a call that can't be seen is an optimizer's own way to step: `optimizer.step(bs=size)`."""
+        func = call.func
+        if not isinstance(func, ir.Attribute) or "step" not in func.attr:
+            return False
+        return objects(code.module).is_optimizer(func.base) is not None
+
     def hides_training(self, code: AnyFile, call: ir.Call) -> bool:
         """Whether a call is of a function that is kept or handed around out of sight, by a name of training.
 

@@ -38,8 +38,9 @@ class Answers:
 
         Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's), `src`,
         `start`, `unavoidable`, the old names of which warnings don't count, and how many `changes` of files there have
-        been; a run has the step's `name`, its
-        `number` among those of that name, and the `answers` that paths have to have.
+        been. Of the `names` of steps that were found before a fix there are steps in any case, if only as parts of
+        others. A run has the step's `name`, its `number` among those of that name, and the `answers` that paths have to
+        have.
         """
         if asked["changes"] != self._changes:
             self._changes = asked["changes"]
@@ -52,15 +53,17 @@ class Answers:
         except UnreadableError as error:
             row = Source(asked["path"], asked["text"]).row(error.finding.start)
             return {"steps": [], "error": error.finding.message, "row": row}
-        steps = code.steps
+        steps = [*code.steps]
         device = asked["device"] or trained_on(code, asked["usual"])
         if asked["ask"] == "steps":
+            known = {each.name for each in steps}
+            steps += [each for name in asked.get("names", ()) if name not in known for each in code.steps_named(name)]
             return {"steps": [_described(code, each) for each in steps], "device": device, "error": ""}
         if asked["ask"] == "look":
             looked = Looker(code).look()
             looks = [[each.name, each.row, each.kind.value, each.why] for each in looked.looks]
             return {**looked._asdict(), "looks": looks}
-        named = [each for each in steps if each.name == asked["name"]]
+        named = [each for each in steps if each.name == asked["name"]] or code.steps_named(asked["name"])
         return self._run(code, named[asked["number"]], device, asked)
 
     def _code(self, path: str, text: str) -> Code:

@@ -263,7 +263,8 @@ class Looker:
                 call = event.call
                 if event.kind != "opaque" or not isinstance(call, ir.Call) or owner.unfollowed.is_followed(owner, call):
                     continue
-                if owner is code and owner.unfollowed.may_train(owner, call):
+                may_train = owner.unfollowed.may_train(owner, call) or owner.unfollowed.steps_by_itself(owner, call)
+                if owner is code and may_train:
                     return call
         return None
 

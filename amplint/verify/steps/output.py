@@ -17,7 +17,7 @@ from amplint.registry import shows_of
 from amplint.verify.fixtures.output import finite, lines_of
 from amplint.verify.steps.judge import UNKNOWN, WARNING
 from amplint.verify.steps.looks import Kind
-from amplint.verify.steps.verdict import NO_STEP, seen_as
+from amplint.verify.steps.verdict import NO_STEP, seen_as, shown_by
 
 if TYPE_CHECKING:
     from amplint.verify.steps.judge import Judged
@@ -39,6 +39,7 @@ _REFERENCE = {
 }
 _KINDS = {Kind.NONE: "not a step: ", Kind.HIDDEN: "not checkable: "}  # the others say it themselves
 _LINE = re.compile(r"\bline (\d+)\b(?! of )")  # of the file itself
+_ROUNDS = re.compile(r"\brounded\b")
 _LEAST = 20  # characters of a column of words
 
 
@@ -100,8 +101,7 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
     if cells:
         yield from _table(cells, width - 2)
     elif row.before.numbers:
-        rounding = "" if row.before.numbers.endswith("off by 0%") else "; so much is rounding, and right"
-        yield f"  compared with float32: {row.before.numbers}{rounding}"
+        yield f"  compared with float32: {row.before.numbers}{_rounding(row)}"
     for path in dict.fromkeys(each.path for each in row.before.faults if each.path):
         yield from textwrap.wrap(f"where {path}", width, initial_indent="  ", subsequent_indent="    ")
     for each in row.findings:
@@ -112,8 +112,24 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
         yield from _explanation(row)
 
 
+def _rounding(row: StepRow) -> str:
+    """What the difference from float32 is, in words, where there is one."""
+    if row.before.numbers.endswith("off by 0%"):
+        return ""
+    codes = dict.fromkeys(each.code for each in row.findings if _is_of_dtype(each))
+    avoidable = f"some of which {' and '.join(codes)} finds avoidable" if codes else "and right"
+    return f"; so much is rounding, {avoidable}"
+
+
+def _is_of_dtype(finding: Found) -> bool:
+    """Whether a finding is that something in the step is half: its rounding is in the numbers, and not by itself."""
+    return finding.shown is False and "dtype" in shown_by([finding.code])
+
+
 def _shown(row: StepRow, finding: Found) -> str:
     """Whether the run shows a finding, in words."""
+    if _is_of_dtype(finding) and _ROUNDS.search(finding.message):
+        return "the run doesn't tell it from other rounding"
     if finding.shown is not None:
         # What is wrong on one device need not be on another: `--device` chooses it.
         where = f" on {row.device}" if row.device else ""

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 
 from amplint.base.findings import Finding, Severity
 from amplint.config.settings import Settings
-from amplint.engine.file import fix_bytes
+from amplint.engine.file import check_bytes, fix_bytes
 from amplint.engine.reading import INVALID_SYNTAX
 from amplint.engine.result import FixResult, Result
 from amplint.model.project.importers import imports, reaches
 from amplint.model.project.resolve_import import look_in
 from amplint.model.torch_facts.deprecated_names import unavoidable
+from amplint.registry import families
 from amplint.sources.load import load
 from amplint.sources.parsing import parsed
 from amplint.sources.source import Source, SourceError, lines_of
@@ -50,7 +51,11 @@ MODULE = "<module>"
 _FILE = 2  # so many times the limit of a run are the steps of one file given
 _LIBRARIES = re.compile(rb"lightning|transformers")
 _PRECISION = re.compile(rb"precision|fp16|bf16")
-_OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "the training step is the framework's, and amplint can't see it")
+_OF_TRAINERS = re.compile(r"Trainer$|^dict$")  # what is given Lightning's options
+_MIXED = re.compile(r"(bf)?16(-mixed)?$")
+_TRAINS = re.compile(r"\.(backward|step)\(")
+_OF_A_FRAMEWORK = "the framework runs the training step: the file has none of its own to run"
+_BARE = "the file has no autocast region and no scaler, so there is no step to compare with the one without AMP"
 
 
 class Limits(NamedTuple):
@@ -177,8 +182,7 @@ class Verifier:
         look_in(settings.src, settings.start)
         own = bool(_WORDS.search(data) or _NAMES.search(data))
         if not own and not any(reaches(each, _WORDS.search) for each in imports(os.path.abspath(path))):
-            at = _framework(data)
-            return Checked([_not_run(path, MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
+            return _without_steps(path, data, check_bytes(data, path, settings), Checked([]))
         fixed = fix_bytes(data, path, settings, unsafe=unsafe)
         source = _program(path, data, fixed.before)
         if isinstance(source, StepRow):
@@ -192,7 +196,8 @@ class Verifier:
         if failed:
             return Checked([*rows, _not_run(path, MODULE, at, Verdict(NOT_CHECKABLE, failed))], True)
         rows += _rows_beside_steps(path, looked, source.cells)
-        return Checked(rows, bool(looked.looks) or looked.names_amp, looked)
+        checked = Checked(rows, bool(looked.looks) or looked.names_amp, looked)
+        return checked if rows or looked.follow else _without_steps(path, data, fixed.before, checked)
 
     def compare(
         self,
@@ -213,7 +218,9 @@ class Verifier:
         steps, device = self._steps(file, before.source.text)
         file["device"] = device  # for what the fixes make of it, too
         halves = _Halves(file, before, after, fixed.data != data, settings.unsafe_fixes)
-        after_steps = self._steps(file, after.source.text)[0] if halves.is_changed and steps else []
+        # A fix may take away all that a function did beside the steps that it runs: it is compared with itself.
+        names = list(dict.fromkeys(each["name"] for each in steps))
+        after_steps = self._steps({**file, "names": names}, after.source.text)[0] if halves.is_changed and steps else []
         rows = []
         for at, step in enumerate(steps):
             name = step["name"]
@@ -341,20 +348,48 @@ class Verifier:
         return answer
 
 
-def _framework(data: bytes) -> int:
-    """The line on which a file asks Lightning or transformers for mixed precision; 0: it doesn't."""
-    if not (_LIBRARIES.search(data) and _PRECISION.search(data)):
-        return 0
+def _without_steps(path: str, data: bytes, found: Result, checked: Checked) -> Checked:
+    """What is found of a file that has no region and no scaler: AMP all the same where a framework is asked for it, or
+    where the linter finds something.
+
+    What a run can't show leaves nothing right of a file that trains; where it trains nothing, only an error does so.
+    """
+    findings = [each for each in found.findings if not each.code.startswith(families()["internal"])]
+    may_ask = bool(_LIBRARIES.search(data) and _PRECISION.search(data))
+    source = _program(path, data, found) if findings or may_ask else None
+    if not isinstance(source, Source):
+        return checked
+    at = _framework(source.text) if may_ask else 0
+    if not at and not findings:
+        return checked
+    is_error = any(each.severity is Severity.ERROR for each in findings)
+    if not (at or is_error or _TRAINS.search(source.text)):
+        return checked._replace(has_amp=True)
+    verdict = Verdict(NOT_CHECKABLE, _OF_A_FRAMEWORK if at else _BARE)
+    row = _not_run(path, MODULE, at or source.row(findings[0].start), verdict, source.cells)
+    listed = [(each.code, source.row(each.start), each.message, False) for each in findings]
+    return checked._replace(rows=[replace(row, findings=compared(row.before, listed))], has_amp=True)
+
+
+def _framework(text: str) -> int:
+    """The line on which a file asks a Trainer of Lightning or transformers for mixed precision; 0: it doesn't."""
     try:
-        calls = [each for each in ast.walk(ast.parse(data)) if isinstance(each, ast.Call)]
+        calls = [each for each in ast.walk(_tree(text)) if isinstance(each, ast.Call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return 0
     for call in calls:
         for each in call.keywords:
-            if each.arg in ("precision", "fp16", "bf16") and isinstance(each.value, ast.Constant):
-                if each.value.value is True or re.match(r"b?f?16", str(each.value.value)):
-                    return each.value.lineno
+            if isinstance(each.value, ast.Constant) and _is_mixed(call, each.arg, each.value.value):
+                return each.value.lineno
     return 0
+
+
+def _is_mixed(call: ast.Call, option: str | None, value: object) -> bool:
+    """Whether an option of a call asks for mixed precision; with Lightning's Fabric the program runs the step."""
+    if option in ("fp16", "bf16"):
+        return value is True
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return option == "precision" and bool(_OF_TRAINERS.search(called) and _MIXED.match(str(value)))
 
 
 def _asked_of(path: str, settings: Settings) -> dict[str, Any]:
