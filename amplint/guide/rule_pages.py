@@ -61,7 +61,7 @@ _LEGEND = (
         "to a few percent, which differs between programs: compare the two columns.",
     ),
     (r"\bgradients (?=off by|[\d.,e+-]+ x)", "`gradients` are those that the steps used."),
-    (r"[\d.]+% off\b", "`{0}`: the difference from the same norm in float32."),
+    (r"[\d.]+% off\b", "`{0}`: the difference of the gradients themselves from those in float32."),
     (
         r"a step used [\d.,e+-]+ x the norm that the clip after it allows",
         "`{0}`: the clip came after the step, which used gradients whose norm was that many times the clip's bound.",

@@ -17,8 +17,8 @@ amplint reports nothing:
 
 - if the device is chosen when the program runs. Exception: a region for the CPU, if all devices that can be chosen are
   accelerators;
-- if the region or the scaler is under an `if`, or another function moves tensors to the device of the region or scaler
-  under an `if`;
+- if the region or the scaler is under an `if`;
+- if another function moves tensors, under an `if`, to the device that the region or the scaler names;
 - about a region for an accelerator, if the file moves tensors to several accelerators;
 - if the file moves tensors to no device at all;
 - about disabled regions, and about a region for the CPU if the file also creates tensors on the CPU.
@@ -53,8 +53,8 @@ There is no fix if a variable holds the device, nor for the classes of `torch.cu
 
 ## Proof
 Before the fix, torch warns that a region or scaler for cuda is disabled, or the update is wrong because the scaler is
-disabled. After the fix neither happens. The test program with a region for the CPU and tensors on cuda shows nothing
-(`shows=none`): it runs without CUDA, with a simulated device.
+disabled. After the fix neither happens. The test program with a region for the CPU and tensors on cuda
+is not in the table (`shows=none`): it runs without CUDA, with a simulated device.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -92,7 +92,7 @@ rule = Rule(
     severity=Severity.WARNING,
     fixes=(Applicability.UNSAFE,),
     triggers=("autocast", "GradScaler"),
-    not_shown="verify can't create tensors on another device",
+    not_shown="verify puts all tensors on one device",
 )
 
 

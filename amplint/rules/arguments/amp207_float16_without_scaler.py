@@ -18,7 +18,7 @@ A finding is an error, except in these cases:
 | doesn't show the region's device (`autocast(device.type)`), and amplint assumes cuda | is a `likely` warning |
 | steps in a method, or inherits a class, that amplint can't see | is a `likely` warning |
 | only measures a step's memory, or runs a profiler over it | is a suspicion |
-| has an Accelerator without `mixed_precision`, or for bfloat16 | is a suspicion |
+| has an Accelerator without `mixed_precision`, or with "no" or "bf16" | is a suspicion |
 
 amplint reports nothing:
 

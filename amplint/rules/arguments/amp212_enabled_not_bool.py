@@ -38,7 +38,7 @@ There is no fix:
 
 - for strings, because `bool("False")` is True;
 - for dtypes, because amplint can't tell what should enable the region;
-- if the value is sometimes a GradScaler, and sometimes neither a GradScaler nor None.
+- if the value is a GradScaler on some paths, and something else than None on others.
 
 ## Proof
 The test programs raise before the fix, when the region is entered, and train after it.

@@ -41,11 +41,12 @@ Safe:
 - `device_type` is added to `custom_fwd` and `custom_bwd`, if the file uses only one device;
 - a missing import is added, if the call has the arguments of the class in `torch.amp`.
 
-Unsafe: `device_type` is added, and the file shows no device, or shows that the device is chosen when the program runs.
+Unsafe: `device_type` is added although the file shows no device, or shows that the device is chosen when the program
+runs.
 
-There is no fix for other findings. `torch.cuda.amp.autocast(device_type=...)` has an argument of the new class: the fix
-of AMP101 replaces the class and keeps the argument. The fix of AMP102 does so for
-`torch.cuda.amp.GradScaler(device=...)`.
+AMP107 has no fix for other findings. If `torch.cuda.amp.autocast` gets `device_type`, which only the class in
+`torch.amp` has, the fix of AMP101 replaces the class and keeps the argument. The fix of AMP102 does the same for
+`device` of `torch.cuda.amp.GradScaler`.
 
 ## Proof
 The test programs raise before the fix, and run after it.

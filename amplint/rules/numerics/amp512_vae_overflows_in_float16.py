@@ -8,15 +8,15 @@ Finds `vae.encode(...)` and `vae.decode(...)` of an `AutoencoderKL`, or of the `
   to a `UNet2DConditionModel`;
 - its weights are float16: it was loaded with `torch_dtype=torch.float16`, or cast by `.half()` or `.to(...)`.
 
-The first such call is reported for each VAE. If an option or a condition chooses the dtype or the checkpoint,
-the finding is `likely`.
+The first such call is reported for each VAE. If an option of the whole pipeline, or a condition, chooses the
+dtype or the checkpoint, the finding is `likely`.
 
 amplint reports nothing if:
 
 - the VAE is cast to float32 or bfloat16 somewhere, or to a dtype that amplint can't see;
 - the code reads `force_upcast`, or calls `upcast_vae`;
 - the checkpoint is one that was made for float16 ("fp16-fix" is in its name);
-- the VAE's checkpoint or its dtype has an option of its own, such as `args.pretrained_vae`;
+- an option for the VAE alone chooses its checkpoint or its dtype (`args.pretrained_vae`);
 - the checkpoint is another model, such as a fine-tuned one: its VAE may have been made for float16.
 
 ## Why is this bad?

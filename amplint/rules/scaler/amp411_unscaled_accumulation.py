@@ -4,14 +4,13 @@
 Finds a `scaler.step`, or an `unscale_` with an `update`, that runs in each iteration of a loop, while the gradients are
 cleared less often: only if `(i + 1) % k == 0`, or never.
 
-Also finds a method that computes a loss, calls backward and steps with an optimizer of its object, if nothing in the
-program clears the gradients: the next call adds to them.
+Also finds a method that computes a loss, calls backward and steps `self.optimizer`, if nothing in the program clears
+the gradients: the next call adds to them.
 
 If `k` is a setting, the message says "when `k > 1`". The finding is only *likely*:
 
 - if `k` is 1 by default;
-- if amplint doesn't see who creates the optimizer, or what computes the loss, but sees nothing that clears the
-  gradients;
+- if amplint doesn't see who creates the optimizer, or what computes the loss: either may clear the gradients;
 - if it is about a method and its next call.
 
 amplint reports nothing:
