@@ -209,4 +209,4 @@ def test_a_model_that_functions_of_another_file_return_on(load: str, line: str, 
     train = tmp_path / "train.py"
     train.write_text(DISTILL.replace("LOAD", load))
     found = [each.message for each in check(train.read_text(), train) if each.code == "AMP217"]
-    assert [f"runs line {line} of loaders.py: this cast" in each for each in found] == ([True] if line else [])
+    assert [f"runs line {line} of loaders.py, where this cast" in each for each in found] == ([True] if line else [])

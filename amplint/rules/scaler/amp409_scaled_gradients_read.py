@@ -239,10 +239,7 @@ def _message(module: Module, read: Misuse, withheld: str | None, *, change: bool
     elif change:
         do = f"change gradients only where the optimizer steps, after `{to_do.unscale}`"
     else:
-        do = (
-            f"read `grad / {to_do.scaler}.get_scale()`; `unscale_()` is no way here, as it can run only once per "
-            "`update()`"
-        )
+        do = f"read `grad / {to_do.scaler}.get_scale()`, because `unscale_()` can run only once per `update()`"
     if withheld in ALSO and not to_do.waits:
         do = f"{do}, and {ALSO[withheld]}"
     return f"gradients are {what} while still multiplied by the loss scale{since}{effect}; {do}"

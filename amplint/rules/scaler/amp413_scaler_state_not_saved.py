@@ -580,9 +580,8 @@ def _of_wrapper(module: Module, usage: ScalerUsage, saved: list[State]) -> Itera
         if made and all(local_class(module, each.func) is cls for each in made) and is_saved(module, call):
             yield rule.finding(
                 module.span(call),
-                f"the scaler's state is saved here, but `{cls.name}` has no `load_state_dict()`: a resumed run starts "
-                "at the initial scale and may skip steps; add that method, and call it where the optimizer's state is "
-                "loaded",
+                f"the scaler's state is saved, but `{cls.name}` has no `load_state_dict()`: a resumed run starts at "
+                "the initial scale and may skip steps; add that method, and call it after the optimizer's",
                 withheld="amplint can't write the method and its call",
                 confidence=Confidence.LIKELY,
             )
