@@ -34,7 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile(
     "amplint",
     deadline=None,
-    max_examples=100 if "AMPLINT_TEST_ALL" in os.environ else 25,
+    max_examples=100 if "AMPLINT_TEST_ALL" in os.environ else 20,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("amplint")

@@ -22,7 +22,7 @@ from tests.fuzz.judging import AMP, Outcome, Problem, judge
 from tests.fuzz.mutate import in_two, made
 from tests.fuzz.reducing import reduce
 
-MUTANTS = 120
+MUTANTS = 80
 LEGACY = b"import torch  # AMP\r\n\r\nscaler = torch.cuda.amp.GradScaler()  # made once\r\n"
 
 

@@ -350,7 +350,7 @@ def _of_ir(module: Module) -> Counter[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize(
-    "path", [*some(SHARE, 8), *some(LIBRARY, 3), None], ids=lambda path: path.name if path else "rest"
+    "path", [*some(SHARE, 5), *some(LIBRARY, 2), None], ids=lambda path: path.name if path else "rest"
 )
 def test_spans_are_those_of_ast(path: Path | None) -> None:
     text = path.read_text("utf-8") if path else rest_of_the_package()
