@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ def deciding_names(module: Module, container: ir.Function | ir.Program) -> froze
 
 
 def _deciding_names(module: Module, container: ir.Function | ir.Program) -> frozenset[str]:
+    with objects(module).within(CallContext()):  # the same for whoever asks
+        return _found_in(module, container)
+
+
+def _found_in(module: Module, container: ir.Function | ir.Program) -> frozenset[str]:
     known = objects(module)
     found = {key for test in _tests(module, container.body) for key in known.names_in(test)}
     made: dict[str, set[str]] = {}

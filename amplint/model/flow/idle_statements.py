@@ -11,6 +11,7 @@ from amplint.model.calls.relevant_variables import makes_loss
 from amplint.model.flow.deciding_names import deciding_names
 from amplint.model.flow.effects import Arms
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 from amplint.model.syntax.interpreter import Paths
 from amplint.model.syntax.nesting import is_within
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 def is_idle(module: Module, statement: ir.Statement) -> bool:
     """Whether a statement with suites does nothing to scaler and gradients, and always goes on behind it.
 
-    What it assigns is read by no test that decides what is trained, nor by a loss before it is bound again.
+    What it assigns is no scaler or optimizer, and read by no test that decides what is trained, nor by a loss before it
+    is bound again.
     """
-    return module.once(_is_idle, statement)
+    context = objects(module).call_context
+    return module.once(_is_idle, statement, context if context.aliases or context.classes else None)
 
 
 def behind_idle(module: Module, statement: ir.Statement, states: list[State]) -> Paths[State]:
@@ -36,13 +39,23 @@ def behind_idle(module: Module, statement: ir.Statement, states: list[State]) ->
     return Paths(normal=[state.forget(assigned) for state in states])
 
 
-def _is_idle(module: Module, statement: ir.Statement) -> bool:
+def _is_idle(module: Module, statement: ir.Statement, _context: CallContext | None) -> bool:
+    """The same, where what is called is what it is in the call context."""
     if not any(True for _ in statement.blocks()) or _leaves(statement):
         return False
     if module.once(Arms).may_train(statement):
         return False
-    deciding = deciding_names(module, ir.function_of(statement) or module.program)
-    return deciding.isdisjoint(objects(module).assigned_in(statement)) and not _makes_loss(module, statement)
+    with objects(module).within(CallContext()):  # as the tests that decide are read
+        return not _binds_what_matters(module, statement)
+
+
+def _binds_what_matters(module: Module, statement: ir.Statement) -> bool:
+    """Whether a statement binds a scaler, an optimizer, what a deciding test reads, or what a loss is made of."""
+    known, deciding = objects(module), deciding_names(module, ir.function_of(statement) or module.program)
+    assigned = known.assigned_in(statement)
+    if any(key in deciding or known.is_scalers(key) or known.is_optimizers(key) for key in assigned):
+        return True
+    return _makes_loss(module, statement)
 
 
 def _leaves(statement: ir.Statement) -> bool:

@@ -229,6 +229,7 @@ def train(loader, model, optimizer, log, fp16=True):
         ("if step:\n            break", False),
         ("if step:\n            scaler.update()", False),
         ("if step:\n            fp16 = False", False),
+        ("if step:\n            optimizer = log.optimizer", False),
         ("if step:\n            log.write(optimizer.step())", False),
         ("if step:\n            x = torch.autocast('cuda').__enter__()", False),
         ("if step:\n            assert scaler is not None", False),
