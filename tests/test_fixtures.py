@@ -35,11 +35,11 @@ Program = TypeVar("Program", Variant, Silent)
 
 
 def executed(programs: list[Program]) -> list[Program]:
-    """Of each rule's programs a third, and at least one; all with AMPLINT_TEST_ALL=1."""
+    """Of each rule's programs a quarter, and at least one; all with AMPLINT_TEST_ALL=1."""
     by_rule: dict[str, list[Program]] = {}
     for each in programs:
         by_rule.setdefault(each.code, []).append(each)
-    return [each for those in by_rule.values() for each in some(those, -(-len(those) // 3))]
+    return [each for those in by_rule.values() for each in some(those, -(-len(those) // 4))]
 
 
 class TestFixtures(FixtureTests):
