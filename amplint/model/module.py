@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 K = TypeVar("K")
 _NOT_MADE = object()
+# Answers that are found for one question which no other one asks.
 _MOST_ANSWERS = 5_000
 _ON_A_LINE = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
 # What is left of line breaks in brackets where a text is put on one line.
@@ -221,9 +222,9 @@ class Answers(Generic[K, T]):
     go round, the same one would be asked again and again. So a first question leads to so many others at most.
     """
 
-    def __init__(self, deepest: int, most: int = _MOST_ANSWERS) -> None:
+    def __init__(self, deepest: int) -> None:
         self._deepest = deepest  # questions, one inside the other
-        self._most, self._left = most, most  # answers that are found for one that nobody else asks for
+        self._left = _MOST_ANSWERS
         self._known: dict[K, T] = {}
         self._active: set[K] = set()
         self._cuts = 0
@@ -233,7 +234,7 @@ class Answers(Generic[K, T]):
         if question in self._known:
             return self._known[question]
         if not self._active:
-            self._left = self._most
+            self._left = _MOST_ANSWERS
         if give_up or question in self._active or len(self._active) >= self._deepest or not self._left:
             self._cuts += 1
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
@@ -13,6 +14,11 @@ from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+
+def _touches(values: Iterable[ir.Value]) -> bool:
+    """Whether any of some values is a gradient, or enters or leaves a region by hand."""
+    return any(isinstance(each, ir.Attribute) and (each.attr in BY_HAND or is_grad(each)) for each in values)
 
 
 class Effects:
@@ -62,8 +68,7 @@ class Arms:
 
     def _is_decided(self, arm: ir.Block) -> bool:
         calls = self._calls
-        attributes = [each for each in ir.values_below(arm) if isinstance(each, ir.Attribute)]
-        if any(each.attr in BY_HAND or is_grad(each) for each in attributes):
+        if _touches(ir.values_below(arm)):
             return True
         if any(map(self._is_effect, ir.walk_statements(arm, into=False))):
             return True
@@ -103,11 +108,10 @@ class Arms:
         """Whether anything in a compound statement, its tests and contexts included, may matter to them."""
         if any(True for _ in self._events.in_statement(statement)) or any(map(self.has_events, statement.blocks())):
             return True
-        values = [each for value in statement.values() for each in ir.walk_values(value)]
-        inside = [*values, *(each for block in statement.blocks() for each in ir.values_below(block))]
-        if any(isinstance(each, ir.Attribute) and (is_grad(each) or each.attr in BY_HAND) for each in inside):
+        own = [each for value in statement.values() for each in ir.walk_values(value)]
+        if _touches(own) or any(_touches(ir.values_below(block)) for block in statement.blocks()):
             return True
-        called = (self._calls.callee(each) for each in values if isinstance(each, ir.Call))
+        called = (self._calls.callee(each) for each in own if isinstance(each, ir.Call))
         if any(callee is not None and self._calls.trains(callee.function.body) for callee in called):
             return True
         contexts = [item.context for item in statement.items] if isinstance(statement, ir.With) else []

@@ -1,6 +1,6 @@
 """Statements that leave the scaler, the gradients and what decides about them as they are: logging, validation.
 
-Where a function has too many paths, what is inside such a statement need not be followed.
+What is inside such a statement need not be followed path by path.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 from amplint.model.syntax.interpreter import Paths
-from amplint.model.syntax.nesting import is_within
+from amplint.model.syntax.nesting import is_within, loop_of, loops_round
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from amplint.model import Module
     from amplint.model.flow.state import State
 
+_COMPOUND = (ir.If, ir.For, ir.While, ir.With, ir.Try, ir.Match)
+
 
 def is_idle(module: Module, statement: ir.Statement) -> bool:
-    """Whether a statement with suites does nothing to scaler and gradients, and always goes on behind it.
+    """Whether a compound statement does nothing to scaler and gradients, and always goes on behind it.
 
     What it assigns is no scaler or optimizer, and read by no test that decides what is trained, nor by a loss before it
     is bound again.
     """
+    if not isinstance(statement, _COMPOUND):
+        return False
     context = objects(module).call_context
     return module.once(_is_idle, statement, context if context.aliases or context.classes else None)
 
@@ -41,9 +43,7 @@ def behind_idle(module: Module, statement: ir.Statement, states: list[State]) ->
 
 def _is_idle(module: Module, statement: ir.Statement, _context: CallContext | None) -> bool:
     """The same, where what is called is what it is in the call context."""
-    if not any(True for _ in statement.blocks()) or _leaves(statement):
-        return False
-    if module.once(Arms).may_train(statement):
+    if _leaves(statement) or module.once(Arms).may_train(statement):
         return False
     with objects(module).within(CallContext()):  # as the tests that decide are read
         return not _binds_what_matters(module, statement)
@@ -63,14 +63,8 @@ def _leaves(statement: ir.Statement) -> bool:
     inside = [each for block in statement.blocks() for each in ir.walk_statements(block, into=False)]
     if any(isinstance(each, (ir.Return, ir.Raise, ir.Assert)) for each in inside):
         return True
-    jumps = (each for each in inside if isinstance(each, ir.Jump) and each.kind != "pass")
-    return any(not _is_in_loop_of(jump, statement) for jump in jumps)
-
-
-def _is_in_loop_of(jump: ir.Jump, statement: ir.Statement) -> bool:
-    """Whether the loop that a `break` or `continue` is about belongs to a statement."""
-    loop = next((each for each in _around(jump) if isinstance(each, (ir.For, ir.While))), None)
-    return loop is not None and is_within(loop, statement)
+    loops = (loop_of(each) for each in inside if isinstance(each, ir.Jump) and each.kind != "pass")
+    return any(loop is None or not is_within(loop, statement) for loop in loops)
 
 
 def _makes_loss(module: Module, statement: ir.Statement) -> bool:
@@ -89,7 +83,7 @@ def _is_read_next(bound: ir.Name, statement: ir.Statement) -> bool:
     function = ir.function_of(statement)
     if function is None:
         return True
-    loops = [each for each in _around(statement) if isinstance(each, (ir.For, ir.While))]
+    loops = [each for each in loops_round(statement) if each is not statement]
     before: dict[int, bool] = {}
     after: dict[int, bool] = {}
     for each in ir.values_below(function.body):
@@ -103,11 +97,3 @@ def _is_read_next(bound: ir.Name, statement: ir.Statement) -> bool:
             before[user.id] = before.get(user.id, False) or reads
     following = after or before
     return bool(following) and following[min(following)]
-
-
-def _around(statement: ir.Statement) -> Iterator[ir.Node]:
-    """The nodes around a statement, from inside out, in its function."""
-    node = statement.parent
-    while node is not None and not isinstance(node, (ir.Function, ir.Program)):
-        yield node
-        node = node.parent

@@ -67,7 +67,7 @@ _MANY = 1000  # more devices than anybody compares with
 # Tests of tests of tests: a formula doubles with each. So does the work where a loop sets what its own tests ask for.
 _DEEP = 10
 _MOST_TESTS = 400
-_ACCELERATORS = ("xpu", "mps", "npu", "hpu", "xla", "mlu", "musa", "mtia")
+OTHER_ACCELERATORS = ("xpu", "mps", "npu", "hpu", "xla", "mlu", "musa", "mtia")
 _NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
 # What is true only where there is CUDA, though it may be false there too; and what says that there is another device.
 _BFLOAT16 = "torch.cuda.is_bf16_supported"
@@ -553,7 +553,7 @@ class Decided:
                 return FALSE if self._never_cuda(left) else ON_CUDA
             if device == "cpu":
                 return both(negated(ON_CUDA), *(negated(_on(each)) for each in self._accelerators(left)))
-            if device in _ACCELERATORS:
+            if device in OTHER_ACCELERATORS:
                 return self._elsewhere(left, device)
         return self._whichever(left, lambda each: self._equal(each, value))
 
@@ -569,7 +569,7 @@ class Decided:
     def _accelerators(self, value: ir.Value) -> list[str]:
         """Those other than cuda that a device, or its type, is seen to be one of."""
         types = types_of(self._module, devices(self._module, value))
-        return [each for each in _ACCELERATORS if each in types and None not in types]
+        return [each for each in OTHER_ACCELERATORS if each in types and None not in types]
 
     def _equal(self, left: ir.Value, value: object) -> Formula:
         """That something equals a literal; of a declaration's choices it is the last one where it is no other."""

@@ -14,10 +14,11 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other, Scope
 
 V = TypeVar("V", bound=ir.Value)
-_TYPING = re.compile(r"^\s*import typing(?:[ \t]+as[ \t]+(\w+))?[ \t]*$", re.MULTILINE)
-_FROM_TYPING = re.compile(r"^\s*from typing(?:_extensions)? import ([^(\n]+|\([^)]*\))", re.MULTILINE)
+# How a file imports `typing.cast`, and where a name `cast` is its own.
+_TYPING = re.compile(r"^[ \t]*import typing(?:[ \t]+as[ \t]+(\w+))?[ \t]*$", re.MULTILINE)
+_FROM_TYPING = re.compile(r"^[ \t]*from typing(?:_extensions)? import ([^(\n]+|\([^)]*\))", re.MULTILINE)
 _CAST = re.compile(r"\bcast\b(?:\s+as\s+(\w+))?")
-_OWN_CAST = re.compile(r"^\s*(?:def cast\b|cast\s*=)", re.MULTILINE)
+_OWN_CAST = re.compile(r"^[ \t]*(?:def cast\b|cast\s*=)", re.MULTILINE)
 # A quoted annotation is looked into only where it can name something of AMP.
 _WORTH_READING = ("autocast", "GradScaler")
 
@@ -34,10 +35,11 @@ class Embedded:
 
 
 def dotted(node: cst.BaseExpression) -> str:
-    """`a.b.c` of an import."""
+    """`a.b.c`, as it is written; "" for anything but names and their attributes."""
     if isinstance(node, cst.Attribute):
-        return f"{dotted(node.value)}.{node.attr.value}"
-    return cast(cst.Name, node).value
+        base = dotted(node.value)
+        return f"{base}.{node.attr.value}" if base else ""
+    return node.value if isinstance(node, cst.Name) else ""
 
 
 def casts_in(text: str) -> frozenset[str]:
@@ -48,13 +50,6 @@ def casts_in(text: str) -> frozenset[str]:
     for each in _FROM_TYPING.finditer(text):
         found.update(name[1] or "cast" for name in _CAST.finditer(each[1]))
     return frozenset(found)
-
-
-def _spelled(node: cst.BaseExpression) -> str:
-    """A name, or an attribute of one, as it is written; "" for anything else."""
-    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
-        return f"{node.value.value}.{node.attr.value}"
-    return node.value if isinstance(node, cst.Name) else ""
 
 
 class ValueLowering:
@@ -174,7 +169,7 @@ class ValueLowering:
         return starred
 
     def _call(self, node: cst.Call) -> ir.Value:
-        if self._casts and len(node.args) == 2 and _spelled(node.func) in self._casts:
+        if self._casts and len(node.args) == 2 and dotted(node.func) in self._casts:
             return self.value(node.args[1].value)  # `cast(GradScaler, self.scaler)` is what it is given
         func = self.value(node.func)
         args = tuple(

@@ -90,7 +90,7 @@ from amplint.model.inference.devices import device_of, region_devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.formulas import TRUE, both, negated, possible
 from amplint.model.inference.given_fields import given_field
-from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.inference.value_sets import ON_CUDA, OTHER_ACCELERATORS, decided, is_vague
 from amplint.model.module import build
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import objects
@@ -115,7 +115,7 @@ if TYPE_CHECKING:
 _MOST_FILES = 40
 # What other files show of the devices that they choose.
 _CUDA = re.compile(rb"\bcuda\b")
-_OTHER_DEVICES = re.compile(rb"\b(?:mps|xpu|npu|hpu|mlu|musa|xla|mtia)\b|ccelerator|--device\b")
+_OTHER_DEVICES = re.compile(rf"\b(?:{'|'.join(OTHER_ACCELERATORS)})\b|ccelerator|--device\b".encode())
 
 rule = Rule(
     __name__,

@@ -53,9 +53,9 @@ _HOOKS = {
 }  # fmt: skip
 # What a tensor doesn't have, and a model has.
 _OF_MODELS = ("parameters", "named_parameters", "train", "eval", "state_dict", "load_state_dict")
-# What isn't a model by its name.
 # Methods that change a tensor, on a parameter or its `data`.
 _IN_PLACE = {"add_", "sub_", "mul_", "div_", "copy_", "lerp_", "addcmul_", "addcdiv_", "normal_", "uniform_"}
+# What isn't a model by its name.
 _LOSS = re.compile(r"(?i)loss|crit|metric|objective")
 
 
@@ -154,33 +154,41 @@ def stale(module: Module, region: Opened) -> Stale | None:
     calls = list(ir.calls_below(holder.body))
     if any("torch.clear_autocast_cache" in module.names.of(each.func) for each in calls):
         return None
+    changes = [*_steps(module, region, calls)]
+    changes += [each for statement in ir.walk_statements(holder.body) for each in _changes_by_hand(module, statement)]
+    found = (_runs_again(module, each, calls, holder) for each in changes)
+    return next((each for each in found if each is not None), None)
+
+
+class _Change(NamedTuple):
+    """What changes weights, and the models whose weights these are; None where that isn't in sight."""
+
+    at: ir.Value
+    models: Collection[str] | None
+    is_step: bool
+
+
+def _steps(module: Module, region: Opened, calls: list[ir.Call]) -> Iterator[_Change]:
+    """The steps of optimizers among some calls in a region."""
     for found in inside(module, STEPS):
         if found.region.at == region.at and found.event.call in calls:
-            owned = objects(module).owns.get(str(found.event.optimizer))
-            again = _runs_again(module, found.event.call, owned, calls, holder)
-            if again is not None:
-                return again
-    changes = (
-        (place, model) for each in ir.walk_statements(holder.body) for place, model in _changes_by_hand(module, each)
-    )
-    found_by_hand = (_runs_again(module, place, model, calls, holder, by_hand=True) for place, model in changes)
-    return next((each for each in found_by_hand if each is not None), None)
+            yield _Change(found.event.call, objects(module).owns.get(str(found.event.optimizer)), is_step=True)
 
 
-def _changes_by_hand(module: Module, loop: ir.Statement) -> Iterator[tuple[ir.Value, set[str]]]:
-    """What a loop over a model's parameters writes to them, and the model: `p.data += ...`, `p.add_(...)`."""
+def _changes_by_hand(module: Module, loop: ir.Statement) -> Iterator[_Change]:
+    """What a loop over a model's parameters writes to them: `p.data += ...`, `p.add_(...)`."""
     if not isinstance(loop, ir.For) or not (models := objects(module).parameters_roots(loop.iter)):
         return
     names = {each.name for each in ir.walk_values(loop.target) if isinstance(each, ir.Name)}
     for each in ir.walk_statements(loop.body):
         if isinstance(each, ir.AugAssign) and _is_of_parameter(each.target, names):
-            yield each.target, set(models)
+            yield _Change(each.target, models, is_step=False)
         elif isinstance(each, ir.Assign):
-            yield from ((target, set(models)) for target in each.targets if _is_data(target, names))
+            yield from (_Change(target, models, is_step=False) for target in each.targets if _is_data(target, names))
     for call in ir.calls_below(loop.body):
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr in _IN_PLACE and _is_of_parameter(func.base, names):
-            yield call, set(models)
+            yield _Change(call, models, is_step=False)
 
 
 def _is_of_parameter(value: ir.Value, names: set[str]) -> bool:
@@ -194,32 +202,24 @@ def _is_data(value: ir.Value, names: set[str]) -> bool:
     return isinstance(base, ir.Name) and base.name in names
 
 
-def _runs_again(
-    module: Module,
-    change: ir.Value,
-    owned: Collection[str] | None,
-    calls: list[ir.Call],
-    holder: ir.Statement,
-    *,
-    by_hand: bool = False,
-) -> Stale | None:
+def _runs_again(module: Module, change: _Change, calls: list[ir.Call], holder: ir.Statement) -> Stale | None:
     """What of some calls, in the statement that opens their region, runs a model behind a change that one has run
-    before it; `owned`: the models whose weights are changed, where that is in sight.
+    before it.
     """
     known = objects(module)
-    before = {known.key(each.func) for each in calls if each.id < change.id and not exclusive(each, change)}
+    before = {known.key(each.func) for each in calls if each.id < change.at.id and not exclusive(each, change.at)}
     for call in calls:
         key = known.key(call.func)
         if key is None or key not in before:
             continue
         if is_cast_to_half(module, key) or key in frozen_at(module, call):
             continue  # autocast keeps no copies of these weights
-        behind = call.id > change.id and not exclusive(call, change)
-        if owned is None:
+        behind = call.id > change.at.id and not exclusive(call, change.at)
+        if change.models is None:
             if behind and _may_be_model(module, call.func):
-                return Stale(change, call, surely=False, is_step=not by_hand)
-        elif key in owned and (behind or _runs_in_a_later_round(module, change, call, key, holder)):
-            return Stale(change, call, surely=True, is_step=not by_hand)
+                return Stale(change.at, call, surely=False, is_step=change.is_step)
+        elif key in change.models and (behind or _runs_in_a_later_round(module, change.at, call, key, holder)):
+            return Stale(change.at, call, surely=True, is_step=change.is_step)
     return None
 
 

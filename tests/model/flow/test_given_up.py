@@ -241,6 +241,13 @@ def test_which_statements_are_idle(statement: str, idle: bool) -> None:
     assert is_idle(module, last) is idle
 
 
+def test_a_nested_function_is_none() -> None:
+    """It runs when it is called; what it binds is its own."""
+    text = STEP.format("def note():\n            log.seen = 0")
+    module = with_room(lambda: read(Source("file.py", text), nothing_declared()))
+    assert not any(is_idle(module, each) for each in module.functions)
+
+
 def test_what_a_loss_is_made_of_is_kept() -> None:
     """The sum of an earlier batch goes into the next loss."""
     text = STEP.format("if step:\n            kept = model(x)").replace("model(x).mean()", "(model(x) - kept).mean()")
