@@ -61,15 +61,30 @@ def unpack(archive: Path, folder: Path) -> None:
     """Extract the .py files. Of a source archive the one outer folder is left out, so that paths don't name it."""
     if archive.name.endswith(".tar.gz"):
         with tarfile.open(archive) as tar:
-            members = [m for m in tar.getmembers() if m.isreg() and _inner(m.name).endswith(".py")]
-            renamed = [member.replace(name=_inner(member.name), deep=False) for member in members]
-            tar.extractall(folder, renamed, filter="data")
+            # By hand: Python 3.10 and 3.11 have the filters of `extractall` in their later patch releases alone.
+            for member in tar.getmembers():
+                data = tar.extractfile(member) if member.isreg() and _inner(member.name).endswith(".py") else None
+                if data is not None:
+                    _write(folder, _inner(member.name), data.read())
         return
     with zipfile.ZipFile(archive) as zipped:
         for info in zipped.infolist():
             info.filename = _inner(info.filename) if archive.suffix == ".zip" else info.filename
             if info.filename.endswith(".py"):
                 zipped.extract(info, folder)
+
+
+def _write(folder: Path, name: str, data: bytes) -> None:
+    """Write a file of an archive.
+
+    Raises:
+        tarfile.TarError: it would be outside of the folder.
+    """
+    target = (folder / name).resolve()
+    if not target.is_relative_to(folder.resolve()):
+        raise tarfile.TarError(f"{name} is outside of the folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
 
 
 def _inner(name: str) -> str:
