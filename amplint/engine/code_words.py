@@ -11,6 +11,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache
+from keyword import iskeyword
 from itertools import takewhile
 
 from amplint.sources.source import LINE_END
@@ -53,7 +54,7 @@ class _Spoken:
         """Whether a statement that a line is part of has a word's names in its own."""
         if row not in self._known:
             self._known[row] = "\n".join(name for node in _statements(self._tree, row) for name in _names(node))
-        return all(part in self._known[row] for part in _NAME.findall(word))
+        return all(part in self._known[row] for part in _NAME.findall(word) if not iskeyword(part))
 
 
 def _statements(tree: ast.Module, row: int) -> Iterator[ast.AST]:

@@ -462,8 +462,10 @@ class Follower:
             else:
                 yield each
 
-    def _imported(self, value: ir.Name | ir.Attribute) -> Step | None:
+    def _imported(self, value: ir.Value) -> Step | None:
         """The constant of another file that a name is; else it is a global of Python's, or out of sight."""
+        if not isinstance(value, (ir.Name, ir.Attribute)):
+            return None
         constant = self._module.names.imported_constant(value)
         return Step((Leaf(constant),)) if constant is not None else None
 
@@ -547,7 +549,7 @@ class Follower:
             defined = self._module.names.definition(value.base)
             if isinstance(defined, ir.Class):
                 return self._of_body(defined, value.attr, by_name=True)
-            if all(isinstance(each, Imported) for each in bound):
+            if all(isinstance(each, Imported) for each in bound) and self._imported(value.base) is None:
                 return self._imported(value)
         return self._of_object(value, value.base, frame)
 

@@ -363,7 +363,7 @@ class Keys:
         if home is not None and (kept := self._kept(home, value.name)) is not None:
             return kept
         bindings = home.bindings[value.name] if home is not None else []
-        if bindings and isinstance(bindings[0], Imported) and (key := self._imported_key(value)) is not None:
+        if bindings and isinstance(bindings[0], Imported) and (key := self._imported_key(value, depth)) is not None:
             return key
         if depth and len(bindings) == 1 and isinstance(bindings[0], Assigned):
             aliased = bindings[0].value
@@ -373,16 +373,14 @@ class Keys:
                     return key
         return self.raw_variable(value.scope, value.name)
 
-    def _imported_key(self, value: ir.Name) -> str | None:
+    def _imported_key(self, value: ir.Name, depth: int) -> str | None:
         """The key that a function or constant of another file has there."""
         what = self._module.names.definition(value)
         if isinstance(what, ir.Function) and what.scope.parent is not None:
             return self.raw_variable(what.scope.parent, what.name)
         only = self._module.names.only_binding(value)
         constant = only.what if isinstance(only, Imported) else None
-        return (
-            self.raw_variable(constant.target.scope, constant.target.name) if isinstance(constant, Assigned) else None
-        )
+        return self._name_key(constant.target, depth) if isinstance(constant, Assigned) else None
 
     def _is_static(self, value: ir.Name) -> bool:
         """Whether a name is a parameter of a method that has no `self`."""

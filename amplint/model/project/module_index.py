@@ -58,7 +58,9 @@ _WORDS = re.compile(rb"[\w\x80-\xff]+")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # What a constant may be made of, and by what.
 _COMPOSED = (ast.Dict, ast.List, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript)
-_PLAIN_MAKERS = {"bool", "dict", "float", "int", "os", "str", "torch"}
+_PLAIN_MAKERS = frozenset(("bool", "dict", "float", "int", "os", "str", "torch"))
+# What is imported from these makes plain values, too: regions, and what stands for them where there is none.
+_PLAIN_MODULES = ("torch", "contextlib", "functools")
 # Of what fields mostly are, no class of a project.
 _TYPES = {"Any", "Dict", "List", "Optional", "Path", "Tuple", "bool", "dict", "float", "int", "list", "str", "tuple"}
 # The expressions in which names are assigned to without a walrus.
@@ -166,31 +168,35 @@ class Outline:
         self.body: list[Unit | Rest] = []
         self.bound: dict[str, list[Bound]] = {}  # the names of the file, and what binds them
         self.constants: dict[str, Constant] = {}
-        for node in tree.body:
-            if isinstance(node, DEFINED):
-                unit = self.units[node.name] = Unit(node, self.lines)
-                self.body.append(unit)
-                self._bind(node.name, Bound(node.lineno, True, None))
-                for name in unit.binds:
-                    self._bind(name, Bound(0, False, None))
-            else:
-                self._add(node)
         for statement in _imports(tree.body):
             for name, meaning in bound_by(statement):
                 if meaning is not None and meaning[1] == "*":
                     self.stars.append((statement.lineno, meaning[0]))
                 elif meaning is not None:
                     self.imports[name] = meaning
+        plain = (name for name, (module, _) in self.imports.items() if module.partition(".")[0] in _PLAIN_MODULES)
+        makers = set(_PLAIN_MAKERS.union(plain))
+        for node in tree.body:
+            if isinstance(node, DEFINED):
+                unit = self.units[node.name] = Unit(node, self.lines)
+                if unit.is_class and (unit.is_settings or unit.says):
+                    makers.add(unit.name)
+                self.body.append(unit)
+                self._bind(node.name, Bound(node.lineno, True, None))
+                for name in unit.binds:
+                    self._bind(name, Bound(0, False, None))
+            else:
+                self._add(node, makers)
         self._known: dict[str, float] = {}
 
     def _bind(self, name: str, bound: Bound) -> None:
         self.bound.setdefault(name, []).append(bound)
 
-    def _add(self, node: ast.stmt) -> None:
+    def _add(self, node: ast.stmt, makers: Container[str]) -> None:
         """Other statements than functions and classes; those of one line together."""
         is_part = isinstance(node, _PARTS) or _only_parts(node)
         rows = _rows(node)
-        self.constants.update(_constants(node))
+        self.constants.update(_constants(node, makers))
         binds = list(_bound(node, any(":=" in line for line in self.lines[rows[0] - 1 : rows[1]])))
         for name, what in binds:
             self._bind(name, Bound(what.lineno if isinstance(what, ast.stmt) else 0, False, _meaning(what, name)))
@@ -230,9 +236,9 @@ class Outline:
         return max((each.row for each in bound), default=0) if len(meanings) == 1 and None not in meanings else inf
 
 
-def _constants(node: ast.stmt) -> Iterator[tuple[str, Constant]]:
+def _constants(node: ast.stmt, makers: Container[str]) -> Iterator[tuple[str, Constant]]:
     """The variables that a statement sets to a plain value."""
-    if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _is_plain(node.value):
+    if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _is_plain(node.value, makers):
         mentions = frozenset(each.id for each in ast.walk(node.value) if isinstance(each, ast.Name))
         yield from ((each.id, Constant(node.lineno, mentions)) for each in _targets(node) if isinstance(each, ast.Name))
 
@@ -492,19 +498,19 @@ def _meant(path: str, meaning: tuple[str, str] | None, depth: int) -> frozenset[
     return frozenset((UNKNOWN if module.startswith(".") else canonical(f"{module}.{name}"),))
 
 
-def _is_plain(node: ast.AST) -> bool:
-    """Whether a value is made of literals and names, and by torch at most."""
+def _is_plain(node: ast.AST, makers: Container[str] = _PLAIN_MAKERS) -> bool:
+    """Whether a value is made of literals and names, and by `makers` at most: torch, and the like."""
     if isinstance(node, ast.Call):
         root: ast.expr = node.func
         while isinstance(root, ast.Attribute):
             root = root.value
         given = (*node.args, *(each.value for each in node.keywords))
-        return isinstance(root, ast.Name) and root.id in _PLAIN_MAKERS and all(map(_is_plain, given))
+        return isinstance(root, ast.Name) and root.id in makers and all(_is_plain(each, makers) for each in given)
     if isinstance(node, (ast.Name, ast.Attribute, ast.Constant)):
         return True
     if not isinstance(node, _COMPOSED):
         return False
-    return all(_is_plain(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+    return all(_is_plain(each, makers) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
 
 
 def _imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:

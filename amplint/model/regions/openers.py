@@ -10,6 +10,7 @@ from amplint.model.calls.call_graph import CallGraph, Given
 from amplint.model.calls.call_sites import passed
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict, either, negated, replaced
 from amplint.model.inference.value_sets import decided
+from amplint.model.inference.values import Doubt, values_of
 from amplint.model.module import Answers
 from amplint.model.names.reaching_definitions import only_assignment, only_reaching, reaching, returned
 from amplint.model.objects.amp_objects import objects
@@ -125,7 +126,16 @@ class Openers:
         found = self._decided.alternatives(value)
         if len(found) > 1 or found[0].value is not value:
             return _joined(_under(each.when, self.opens(each.value)) for each in found)
+        if isinstance(value, ir.Attribute) and (kept := self._kept_in_settings(value)) is not None:
+            return self.opens(kept)
         return self._several(value)
+
+    def _kept_in_settings(self, value: ir.Attribute) -> ir.Value | None:
+        """What the attribute of an object is set to where its class is in sight, if that is one thing: `cfg.ctx`."""
+        found = values_of(self._module, value).leaves
+        only = found[0] if len(found) == 1 else None
+        known = only is not None and not only.is_open and only.doubt <= Doubt.DEFAULT and only.value is not value
+        return only.value if only is not None and known else None
 
     def _chosen(self, call: ir.Call) -> Opens | None:
         """What a call opens of one of several: `ctx = partial(autocast, "cuda") if args.amp else nullcontext`."""

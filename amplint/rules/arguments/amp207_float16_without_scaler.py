@@ -115,12 +115,20 @@ from amplint.rules.shared.scaler_usage import every_scaler_usage
 if TYPE_CHECKING:
     from amplint.model import Module
 
+# A region that another file makes may be entered where nothing else has to do with AMP: `with ctx:`.
 rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
     fixes=(),
-    triggers=("autocast & backward & step", "apex & initialize & loss_scale"),
+    triggers=(
+        "autocast & backward & step",
+        "apex & initialize & loss_scale",
+        "with amp & import & backward & step",
+        "with AMP & import & backward & step",
+        "with ctx & import & backward & step",
+        "with self.ctx & import & backward & step",
+    ),
     not_shown="it depends on how small your gradients are",
     about_absence=True,
 )

@@ -925,6 +925,59 @@ def test_constants_alone_are_taken_of_a_file_of_which_nothing_else_is_used(proje
     assert len(found.codes("main.py")) == 1
 
 
+ENTERS_REGION = """\
+import torch
+from config import {name}
+
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with {entered}:
+            loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+"""
+FLOAT16 = 'torch.autocast("cuda", dtype=torch.float16)'
+
+
+@pytest.mark.parametrize(
+    ("config", "entered"),
+    [
+        (f"import torch\nAMP_CTX = {FLOAT16}\n", "AMP_CTX"),
+        (f"import torch\ndef amp_ctx():\n    return {FLOAT16}\n", "amp_ctx()"),
+        ('import torch\nfrom torch import autocast\nctx = autocast("cuda", torch.float16)\n', "ctx"),
+        (
+            'import functools, torch\nctx = functools.partial(torch.autocast, "cuda", torch.float16)\n',
+            "ctx()",
+        ),
+        (
+            "import torch\nfrom contextlib import nullcontext\n"
+            f"ctx = {FLOAT16} if torch.cuda.is_available() else nullcontext()\n",
+            "ctx",
+        ),
+        (
+            "import torch\nclass Config:\n    lr = 1\n    def __init__(self):\n        self.dtype = torch.float16\n"
+            "cfg = Config()\n",
+            'torch.autocast("cuda", dtype=cfg.dtype)',
+        ),
+        (
+            f"import torch\nclass Config:\n    lr = 1\n    def __init__(self):\n        self.ctx = {FLOAT16}\n"
+            "amp = Config()\n",
+            "amp.ctx",
+        ),
+    ],
+)
+@pytest.mark.parametrize(("dtype", "codes"), [("float16", ["AMP207"]), ("bfloat16", [])])
+def test_a_region_that_another_file_makes(
+    project: Project, config: str, entered: str, dtype: str, codes: list[str]
+) -> None:
+    name = re.findall(r"\w+", entered.replace("torch.autocast", "").replace('"cuda", dtype=', ""))[0]
+    main = ENTERS_REGION.format(name=name, entered=entered)
+    found = project({"config.py": config.replace("float16", dtype), "main.py": main}).codes("main.py")
+    assert [code for _, code in found] == codes
+
+
 GAN = """\
 import torch
 from stepper import Stepper
