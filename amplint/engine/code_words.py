@@ -11,8 +11,8 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache
-from keyword import iskeyword
 from itertools import takewhile
+from keyword import iskeyword
 
 from amplint.sources.source import LINE_END
 

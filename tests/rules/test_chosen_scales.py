@@ -46,12 +46,12 @@ def main(args, loader, model):
             Confidence.LIKELY,
             "the weight decay is too weak",
         ),
-        ("torch.optim.Adam(model.parameters())", Confidence.SUSPICION, "aren't skipped"),
-        ("torch.optim.Adam(model.parameters(), weight_decay=0.0)", Confidence.SUSPICION, "aren't skipped"),
-        ("torch.optim.AdamW(model.parameters(), weight_decay=0.1)", Confidence.SUSPICION, "aren't skipped"),
+        ("torch.optim.Adam(model.parameters())", Confidence.LIKELY, "aren't skipped"),
+        ("torch.optim.Adam(model.parameters(), weight_decay=0.0)", Confidence.LIKELY, "aren't skipped"),
+        ("torch.optim.AdamW(model.parameters(), weight_decay=0.1)", Confidence.LIKELY, "aren't skipped"),
         (
             "torch.optim.NAdam(model.parameters(), weight_decay=0.1, decoupled_weight_decay=True)",
-            Confidence.SUSPICION,
+            Confidence.LIKELY,
             "aren't skipped",
         ),
     ],
@@ -64,6 +64,21 @@ def test_a_chosen_scale_is_said_to_be_wrong_as_far_as_the_optimizer_shows_it(
     assert finding.confidence is confidence
     assert says in finding.message
     assert finding.message.endswith("call `scaler.step(optimizer)` instead, then `scaler.update()`")
+
+
+@pytest.mark.parametrize(
+    ("comment", "confidence"),
+    [
+        ("# don't unscale it because we are using Adam", Confidence.SUSPICION),
+        ("# update the weights", Confidence.LIKELY),
+    ],
+)
+def test_a_comment_says_that_the_gradients_stay_scaled_on_purpose(comment: str, confidence: Confidence) -> None:
+    """The step is one that the author has thought about."""
+    text = TEXT.format(made="torch.optim.Adam(model.parameters())", scale="init_scale=2**10")
+    text = text.replace("        optimizer.step()", f"        {comment}\n        optimizer.step()")
+    (finding,) = check(text, settings=SETTINGS)
+    assert finding.confidence is confidence
 
 
 def test_a_scale_that_nobody_chose_is_an_error_for_any_optimizer() -> None:

@@ -90,7 +90,6 @@ from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, runs_in, trained, trained_by
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding
-from amplint.model.syntax.nesting import ifs_round
 from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.model.torch_facts.names import SCALERS
@@ -102,6 +101,7 @@ from amplint.rules.shared.device_flags import where_a_gpu_is_used
 from amplint.rules.shared.enabled_flags import (
     can_be_float16,
     is_float16_on_cuda,
+    only_reaching,
     plain_steps,
     said,
     settings_of_amp,
@@ -382,9 +382,5 @@ def _deciding(module: Module, world: World, entered: Open) -> set[Term]:
 
     Nor which of several functions computes the loss in it.
     """
-    known = decided(module)
-    float16 = both(entered.when or TRUE, known.region_runs_in(entered.region, "float16"))
-    reached = known.inside(entered.at).facts()
-    reached |= known.inside(entered.site).facts() if entered.site is not None else frozenset()
-    around = frozenset[Term]().union(*(known.of(each.test).facts() for each in ifs_round(entered.at)))
-    return turning(world, float16) - (reached - around)
+    float16 = both(entered.when or TRUE, decided(module).region_runs_in(entered.region, "float16"))
+    return turning(world, float16) - only_reaching(module, entered)

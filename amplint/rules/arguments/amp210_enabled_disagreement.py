@@ -115,6 +115,7 @@ from amplint.rules.shared.enabled_flags import (
     constructions,
     handed_on,
     independent,
+    only_reaching,
     plain_steps,
     said,
     set_enabled,
@@ -200,7 +201,7 @@ def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
         return None
     offered, withheld = _fix(module, entered.region, made)
     to_do = _OF_DTYPE.get(withheld or "", _BOTH)
-    together = _may_go_together(module, runs, on)
+    together = _may_go_together(module, entered, runs, on)
     device = device_of(module, entered.region)
     deciding = on if on != FALSE else region  # of a scaler that is always off there is nothing to ask
     asked = settings_of_run(module, on.facts() if on != FALSE else turning(world, region) - ON_CUDA.facts())
@@ -239,13 +240,13 @@ def _can_be_told(module: Module, on: Formula, region: Formula, *, handed: bool) 
     return not handed or not about_amp(module, region, TRUE)
 
 
-def _may_go_together(module: Module, region: Formula, other: Formula) -> bool:
+def _may_go_together(module: Module, entered: Open, region: Formula, other: Formula) -> bool:
     """Whether a region is on by a flag, and nothing shows that what else decides can come out otherwise: it hangs on
     another flag, which may be the same, or, beside that flag, on what isn't about AMP, such as whether there is a loss.
 
     A region that is always on, or by the device, the scaler or a dtype alone, is in plain sight.
     """
-    flags = {term for term in region.facts() if term.is_path}
+    flags = {term for term in region.facts() - only_reaching(module, entered) if term.is_path}
     more, shared = other.facts() - region.facts(), other.subjects()
     if not flags or not more or are_options(module, {*flags, *more}):
         return False
@@ -282,7 +283,7 @@ def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     unseen = (
         (bool(given) and all(_comes_from_elsewhere(module, each) for each in given))
         or _is_unnamed(world)
-        or _may_go_together(module, runs, arm)
+        or _may_go_together(module, entered, runs, arm)
     )
     about = turning(world, runs, *(known.inside(each.event.call) for each in others))
     compared = {each.compared for each in arm.facts()} - {None}

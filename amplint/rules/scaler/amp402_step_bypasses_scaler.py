@@ -21,7 +21,8 @@ finding then depends on the optimizer:
 
 - SGD, and others whose update grows with the gradients: certain;
 - one that amplint can't see, or Adam with a weight decay that is added to the gradients: only *likely*;
-- Adam without a weight decay, in which the scale cancels: a suspicion.
+- Adam without a weight decay, in which the scale cancels, but steps with inf or NaN gradients aren't skipped: only
+  *likely*, and a suspicion if a comment before the step speaks of Adam or of unscaling.
 
 amplint reports nothing:
 
@@ -83,6 +84,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
+from amplint.fixes.edits import line_start
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, why_not_removed
 from amplint.model.calls.external_calls import bases_in_sight, inherits
 from amplint.model.flow.analysis import Flow
@@ -145,6 +147,9 @@ _FOLLOW = 4  # calls
 # Those of them that don't add the weight decay to the gradients.
 _DECOUPLED = re.compile(r"(?i)\.(\w*adamw\w*|adafactor)$")
 _SOME_PATHS = "the gradients are scaled on some paths only; step through the scaler on those paths"
+# A comment on a step that leaves the gradients scaled on purpose, and how far before the step it may be.
+_EXPLAINS = re.compile(r"(?i)#.*(?:unscal|adam)")
+_LINES_BEFORE = 4
 _NO_SKIPS = "steps with inf or NaN gradients aren't skipped"
 _SCALED, _UNCHECKED, _AGAIN, _FIRST = (
     "steps on gradients still multiplied by the loss scale",
@@ -367,7 +372,15 @@ def _chosen_scale(module: Module, scaler: str, each: Misuse) -> _ChosenScale | N
         )
     if any(_decays(module, call) for call in constructions(module, receiver(each.reached.event))):
         return _ChosenScale(f"{_NO_SKIPS}, and the weight decay is too weak", Confidence.LIKELY)
-    return _ChosenScale(f"the scale cancels in this optimizer, but {_NO_SKIPS}", Confidence.SUSPICION)
+    sure = Confidence.SUSPICION if _is_explained(module, each.node) else Confidence.LIKELY
+    return _ChosenScale(f"the scale cancels in this optimizer, but {_NO_SKIPS}", sure)
+
+
+def _is_explained(module: Module, step: ir.Node) -> bool:
+    """Whether a comment on the lines before a step says why its gradients stay scaled: the code means it."""
+    start = line_start(module, module.span(step)[0])
+    before = module.source.text[:start].splitlines()[-_LINES_BEFORE:]
+    return any(_EXPLAINS.search(each) for each in before)
 
 
 def _decays(module: Module, optimizer: ir.Call) -> bool:

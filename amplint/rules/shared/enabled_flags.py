@@ -26,9 +26,10 @@ from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import last_name
 from amplint.model.objects.terms import Op, Term
 from amplint.model.regions.cpu_training import does_nothing
+from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.nesting import ifs_round, loops_round
 from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
@@ -189,6 +190,18 @@ def _turned(world: World, term: Term) -> Iterator[World]:
         return
     yield {**world, term: False}
     yield from ({**world, term: False, each: True} for each in alike)
+
+
+def only_reaching(module: Module, entered: Open) -> set[Term]:
+    """The facts by which the code with a region is reached, and that no `if` around the region asks for.
+
+    Loops that go on and checks that pass say nothing about the region: `if eval_only: break`.
+    """
+    known = decided(module)
+    reached = known.inside(entered.at).facts()
+    reached |= known.inside(entered.site).facts() if entered.site is not None else frozenset()
+    around = frozenset[Term]().union(*(known.of(each.test).facts() for each in ifs_round(entered.at)))
+    return {*reached} - around
 
 
 def said(
