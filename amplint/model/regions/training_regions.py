@@ -9,12 +9,13 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import Events, events
 from amplint.model.calls.external_calls import class_made, method
 from amplint.model.calls.gradients_off import never_has_gradients
-from amplint.model.inference.formulas import FALSE, TRUE, Formula, both
-from amplint.model.inference.value_sets import Decided, decided
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, choice, fact, negated, present
+from amplint.model.inference.value_sets import Decided, decided, is_vague
 from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import path
 from amplint.model.regions.openers import Open, may_be_region, openers
 from amplint.model.regions.regions_at import trained_regions_round
 from amplint.model.syntax import ir
@@ -184,6 +185,8 @@ class _Slice:
             if isinstance(context.at, ir.With) and self._is_frozen(context.at):
                 continue
             inside = both(context.made, self._decided.inside(context.at))
+            given = (self._given_to_switch(each.region.enabled) for each in context.opens.regions)
+            inside = both(inside, *given)
             told = [each for each in context.opens.regions if each.when is not None]
             found = [
                 Open(each.region, context.context, context.at, both(each.when, inside)) for each in told if each.when
@@ -197,6 +200,25 @@ class _Slice:
         function = ir.function_of(call)
         if function is not None:
             self._open[function.id] = function
+
+    def _given_to_switch(self, enabled: ir.Value | None) -> Formula:
+        """What the one call by which a function was reached gives for the parameters that switch a region in it: other
+        calls may give something else.
+        """
+        function = ir.function_of(enabled) if enabled is not None else None
+        sites = self._sites.get(function.id, []) if function is not None else []
+        callee = self._calls.find(sites[0]) if len(sites) == 1 else None
+        if enabled is None or function is None or callee is None or callee.function is not function:
+            return TRUE
+        given = self._calls.arguments(sites[0], callee) or {}
+        found = []
+        for name in {each.name for each in ir.walk_values(enabled) if isinstance(each, ir.Name)}:
+            value = given.get(name)
+            if value is not None and function.param(name) is not None:
+                read = path(self._known.raw_variable(function.scope, name))
+                on, there = self._decided.of(value), self._decided.present(value)
+                found += [choice(fact(read), on, negated(on)), choice(present(read), there, negated(there))]
+        return both(*(each for each in found if not is_vague(each)))
 
     def _is_frozen(self, at: ir.With) -> bool:
         """Whether a body calls frozen models, and none that an optimizer of the file has: no gradients flow in it."""

@@ -114,6 +114,7 @@ _IN_FORWARD = Fix(Applicability.DISPLAY, "Begin the model's `forward` with `with
 def check(module: Module) -> Iterator[Finding]:
     """Each forward that other threads run without the region round it."""
     pools = _pools(module)
+    parallel: dict[tuple[str, str], tuple[Confidence, list[ir.Call]]] = {}  # by the model and the condition
     for call in near_regions(module).calls:
         job = _job(module, call, pools)
         if job is None and not isinstance(call.func, (ir.Name, ir.Attribute)):
@@ -129,15 +130,19 @@ def check(module: Module) -> Iterator[Finding]:
         elif (around := _region_round(module, call)) is not None:
             chosen = _bfloat16(module, around, call)
             sure = _parallel(module, call.func) if chosen is not None else None
-            if sure is not None:
-                yield rule.finding(
-                    module.span(call),
-                    f"{chosen}{', ' if chosen else ''}DataParallel doesn't pass the region's dtype to its threads: "
-                    "they run in float16, not bfloat16; open a region in the model's `forward`, or use "
-                    "DistributedDataParallel",
-                    fix=_IN_FORWARD,
-                    confidence=sure,
-                )
+            if chosen is not None and sure is not None:
+                parallel.setdefault((module.on_one_line(call.func), chosen), (sure, []))[1].append(call)
+    for (_, chosen), (sure, calls) in parallel.items():
+        others = ", ".join(dict.fromkeys(module.line(each) for each in calls[1:]))
+        yield rule.finding(
+            module.span(calls[0]),
+            f"{chosen}{' and ' if chosen else 'with '}several GPUs{' are used' if chosen else ''}, DataParallel doesn't "
+            "pass the region's dtype to its threads: they run in float16, not bfloat16"
+            f"{f' (the same on {others})' if others else ''}; open a region in the model's `forward`, or use "
+            "DistributedDataParallel",
+            fix=_IN_FORWARD,
+            confidence=sure,
+        )
 
 
 def _region_round(module: Module, node: ir.Node) -> Region | None:

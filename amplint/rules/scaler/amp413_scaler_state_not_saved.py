@@ -82,13 +82,16 @@ from amplint.model.calls.external_calls import function_named, local_class, loca
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.formulas import contradict, possible
-from amplint.model.inference.value_sets import decided
+from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.inference.values import held, parameter_read, values_of
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name, root_of, variable_parts
+from amplint.model.objects.terms import Op
 from amplint.model.project.importers import is_imported, offered_loader_of_optimizers, surely_lack
+from amplint.model.regions.openers import Open
+from amplint.model.regions.training_regions import runs_in
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import loop_of
@@ -683,12 +686,16 @@ def _scales_no_float16(module: Module, usage: ScalerUsage) -> bool:
     scaled = scaled_by(module, usage.made.call)
     if not scaled or used_by_others(module, usage.scaler, "scale"):
         return False
-    return all(
-        each.entered
-        and not each.unseen
-        and all(is_false(one.region.enabled) or is_bfloat16(module, one.region) for one in each.entered)
-        for each in scaled
-    )
+    on = decided(module).of(usage.made.enabled)
+
+    def is_apart(entered: Open) -> bool:
+        """Whether the scaler is off wherever a region runs in float16: AMP210 says that."""
+        if is_false(entered.region.enabled) or is_bfloat16(module, entered.region):
+            return True
+        region = runs_in(module, entered, "float16")
+        return not is_vague(region) and possible(on, region) is None
+
+    return all(each.entered and not each.unseen and all(map(is_apart, each.entered)) for each in scaled)
 
 
 def _is_used(module: Module, usage: ScalerUsage) -> bool:
@@ -861,10 +868,14 @@ def _only_in_a_dtype(module: Module, usage: ScalerUsage) -> str:
 
 
 def _only_if_set(module: Module, usage: ScalerUsage) -> str:
-    """The setting that is off by default, and without which the scaler scales nothing, in words."""
+    """The setting that is off by default, or whose default is out of sight, and without which the scaler scales
+    nothing, in words.
+    """
     enabled = scaler_arguments(module, usage.made.call).get("enabled")
-    if enabled is not None and holds_by_default(module, held(module, enabled)) is False:
-        return f"if {in_words(module.on_one_line(enabled), True)}, "
+    if enabled is not None and holds_by_default(module, held(module, enabled)) is not True:
+        asked = decided(module).of(enabled).facts()
+        if not asked or any(term.op != Op.ON for term in asked):  # not only whether there is cuda
+            return f"if {in_words(module.on_one_line(enabled), True)}, "
     scales = [each.event.call for each in scaled_by(module, usage.made.call)]
     off = [_off_by_default(module, each) for each in scales]
     made = _off_by_default(module, usage.made.call)

@@ -62,6 +62,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.events import events
 from amplint.model.inference.formulas import FALSE
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import scaler_arguments
@@ -178,16 +179,28 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
             f"`{name.name}` is never used: `{called}` gets the scaler on {module.line(ignoring[0])}, but does "
             "not scale the loss with it; in that function, use autocast, scale the loss and step with the scaler"
         )
+    if leaving_out is None and (other := _other_scale(module, name)) is not None:
+        return (
+            f"`{name.name}` never scales a loss: `{module.on_one_line(other.func)}` on {module.line(other)} does; "
+            f"remove `{name.name}`, and read the state of the other scaler"
+        )
     if leaving_out is None:
         return (
-            f"`{name.name}` is never used, and no loss is scaled; either run under autocast, scale the loss and step "
-            "with the scaler, or remove the scaler"
+            f"`{name.name}` never scales a loss, and no other scaler does; either run under autocast, scale the loss "
+            "and step with the scaler, or remove the scaler"
         )
     called = module.on_one_line(leaving_out.func)
     return (
         f"`{name.name}` is never used: `{called}` takes a scaler, but the call on {module.line(leaving_out)} passes "
         "none, and the loss is not scaled; pass the scaler"
     )
+
+
+def _other_scale(module: Module, name: ir.Name) -> ir.Call | None:
+    """The first call that scales a loss with another scaler, in the function of a variable with one."""
+    function = ir.function_of(name)
+    calls = (each for each in module.own.within(function).called("scale") if ir.function_of(each) is function)
+    return next((each for each in calls if (event := events(module).of(each)) and event.kind == "scale"), None)
 
 
 def _chosen(value: ir.Value) -> ir.Value:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import names_of
-from amplint.model.calls.external_calls import ancestors, local_class
+from amplint.model.calls.external_calls import ancestors, local_class, method
 from amplint.model.syntax import ir
 from amplint.rules.shared.default_values import number_or_default
 from amplint.rules.shared.framework_releases import is_class_of
@@ -29,6 +29,8 @@ _STEPS = (
     "__init__", "train", "training_step", "_inner_training_loop", "create_optimizer", "create_optimizer_and_scheduler",
     "create_accelerator_and_postprocess", "get_optimizer_cls_and_kwargs", "_wrap_model",
 )  # fmt: skip
+# The methods that loop over the data, and clip (transformers/trainer.py).
+_LOOPS = ("train", "_inner_training_loop")
 _DEEP = 4
 _ARGUMENTS = "TrainingArguments"
 _CLASS = re.compile(r"(?m)^[ \t]*class[ \t]+\w+[ \t]*\(")
@@ -73,10 +75,15 @@ def _is_trainer(module: Module, func: ir.Value, depth: int = _DEEP) -> bool:
 
 
 def is_in_trainer(module: Module, node: ir.Node) -> bool:
-    """Whether code is in a method of a class that inherits transformers' Trainer."""
+    """Whether code is in a method of a class that inherits transformers' Trainer, and that one's loop over the data.
+
+    A class with a loop of its own clips for itself, or not at all.
+    """
     function = ir.function_of(node)
     cls = function.cls if function is not None else None
-    family = (cls, *ancestors(module, cls)) if cls is not None else ()
+    if cls is None or any(method(module, cls, each) is not None for each in _LOOPS):
+        return False
+    family = (cls, *ancestors(module, cls))
     bases = (base.value for each in family for base in each.bases)
     return any(is_class_of(module, base, _LIBRARIES, *_TRAINERS) for base in bases)
 
