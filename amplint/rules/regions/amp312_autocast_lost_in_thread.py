@@ -132,7 +132,8 @@ def check(module: Module) -> Iterator[Finding]:
             sure = _parallel(module, call.func) if chosen is not None else None
             if chosen is not None and sure is not None:
                 parallel.setdefault((module.on_one_line(call.func), chosen), (sure, []))[1].append(call)
-    for (_, chosen), (sure, calls) in parallel.items():
+    for (_, chosen), (sure, found) in parallel.items():
+        calls = sorted(found, key=lambda each: each.id)
         others = ", ".join(dict.fromkeys(module.line(each) for each in calls[1:]))
         yield rule.finding(
             module.span(calls[0]),

@@ -97,9 +97,11 @@ from amplint.model.flow.gradient_reads import is_reported
 from amplint.model.flow.value_uses import ValueUses
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
 from amplint.model.usage.accelerators import accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures
+from amplint.rules.shared.finite_checks import gradients_in, not_finite
 from amplint.rules.shared.framework_reads import FrameworkRead, framework_reads
 from amplint.rules.shared.framework_steps import IF_SCALED
 from amplint.rules.shared.scale_reports import reads_scale, uses_scale
@@ -205,9 +207,17 @@ def _is_misuse(module: Module, each: Misuse, reached: EventStates) -> bool:
     call = reached.event.call
     if only_measures(reached) and not is_reported(module, call):
         return False
+    if reached.event.how != "change" and _is_where_not_finite(module, call):
+        return False
     if uses_scale(module, call) or is_compensated(module, reached) or not _is_stepped(module, reached):
         return False
     return clips_scaled(module, each) and not _feeds_clip(module, reached)
+
+
+def _is_where_not_finite(module: Module, read: ir.Node) -> bool:
+    """Whether a read is reached only if gradients are infinite or NaN, which the scale doesn't change."""
+    values = (value for test, holds in conditions_round(read) for value in not_finite(module, test, bool(holds)))
+    return any(gradients_in(module, each) is not None for each in values)
 
 
 def _is_stepped(module: Module, reached: EventStates) -> bool:
