@@ -776,7 +776,7 @@ def test_arguments_that_a_call_unpacks(parts: str, given: str, wanted: bool) -> 
         ("args.dtype == torch.float16", "if `args.dtype == torch.float16`, "),
         ('args.dtype == "fp16"', 'if `args.dtype == "fp16"`, '),
         ('args.device == "cuda"', ""),
-        ("args.amp", ""),
+        ("args.amp", "if `args.amp` is true, "),
     ],
 )
 def test_a_scaler_that_is_on_in_one_dtype_only_has_a_state_only_there(enabled: str, under: str) -> None:

@@ -683,7 +683,7 @@ class Decided:
         known = types <= {None, *DEFAULT_DTYPE}  # a vendor's device has a default of its own
         if default and known and name == "float16" and types != {"cpu"}:  # on other devices it is another
             possible = {*self.defaults_to(region, name), *(("cuda",) if not types or None in types else ())}
-            return both(on, either(*map(_is_on, sorted(possible))))
+            return both(on, either(*map(runs_on, sorted(possible))))
         if types and None not in types and "cuda" not in types:
             return both(on, TRUE if types == {"cpu"} else negated(ON_CUDA), self._is_one(found, name))
         return both(on, _vague(region.call)) if default else both(on, self._is_one(found, name))
@@ -735,7 +735,7 @@ class Decided:
         return both(found, either(*(self.around(each, depth - 1) for each in calls))) if calls else found
 
 
-def _is_on(device: str) -> Formula:
+def runs_on(device: str) -> Formula:
     """That the code runs on this device; where there is cuda it runs on no other."""
     return ON_CUDA if device == "cuda" else both(_on(device), negated(ON_CUDA))
 

@@ -65,16 +65,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import choose
 from amplint.model.inference.devices import device_of, devices, region_devices
 from amplint.model.inference.dtypes import dtypes
-from amplint.model.inference.value_sets import decided
+from amplint.model.inference.formulas import possible
+from amplint.model.inference.value_sets import decided, is_vague, runs_on
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
 from amplint.model.regions.other_devices import leads_to, on_other
+from amplint.model.regions.training_regions import runs_in
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_SCALER, SCALER
@@ -167,6 +169,8 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
     if any(leads_to(module, place, region.call) for place in on_cuda for region in of):
         return None
     others = found if only else _float16_elsewhere(module, of)
+    by_choice = set() if others else _chosen_elsewhere(module, call)
+    others = others or by_choice
     if not others:
         return None
     half = not only or _may_run_in_float16(module, of)
@@ -184,8 +188,23 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
         f"without CUDA the scaler is disabled, and {effect}; create the scaler for {target}",
         fix=fix,
         withheld=withheld,
-        severity=Severity.ERROR if half else None,
+        severity=Severity.ERROR if half and not by_choice else None,
+        confidence=Confidence.LIKELY if by_choice else None,
     )
+
+
+def _chosen_elsewhere(module: Module, made: ir.Call) -> set[str]:
+    """The accelerators other than cuda on which a region can run in float16, by a setting, while its scaler is on."""
+    known, found = decided(module), set[str]()
+    on = known.of(scaler_arguments(module, made).get("enabled"))
+    for each in scaled_by(module, made):
+        for entered in () if each.unseen else each.entered:
+            runs = runs_in(module, entered, "float16")
+            if entered.region.opaque or is_vague(runs) or is_vague(on):
+                continue
+            types = {one.type for one in region_devices(module, entered.region)} & (ACCELERATORS - {"cuda"})
+            found |= {str(one) for one in types if possible(runs, on, runs_on(str(one))) is not None}
+    return found
 
 
 def _may_run_in_float16(module: Module, of: list[Region]) -> bool:

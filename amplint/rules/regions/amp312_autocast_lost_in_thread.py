@@ -135,10 +135,10 @@ def check(module: Module) -> Iterator[Finding]:
     for (_, chosen), (sure, found) in parallel.items():
         calls = sorted(found, key=lambda each: each.id)
         others = ", ".join(dict.fromkeys(module.line(each) for each in calls[1:]))
+        under = f"{chosen} and several GPUs are used" if chosen else "with several GPUs"
         yield rule.finding(
             module.span(calls[0]),
-            f"{chosen}{' and ' if chosen else 'with '}several GPUs{' are used' if chosen else ''}, DataParallel doesn't "
-            "pass the region's dtype to its threads: they run in float16, not bfloat16"
+            f"{under}, DataParallel doesn't pass the region's dtype to its threads: they run in float16, not bfloat16"
             f"{f' (the same on {others})' if others else ''}; open a region in the model's `forward`, or use "
             "DistributedDataParallel",
             fix=_IN_FORWARD,

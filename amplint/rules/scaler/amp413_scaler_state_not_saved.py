@@ -281,6 +281,40 @@ def _of_libraries(module: Module) -> Iterator[Finding]:
             saved = [each for each in states(module, "state_dict") if each.key == key and is_saved(module, each.call)]
             if saved and _reads_a_file(module, loaded):
                 yield from _loaded_by_another_key(module, saved, loaded)
+    for key in sorted(known.library_scalers):
+        if _only_scales(module, key):
+            yield from _beside_library_scaler(module, key)
+
+
+def _only_scales(module: Module, key: str) -> bool:
+    """Whether all that is done with a library's scaler is to call it with losses, in this function or one that gets it
+    as a parameter.
+    """
+    known, calls = objects(module), 0
+    for each in near_kept(module, {key}).values:
+        if not isinstance(each, (ir.Name, ir.Attribute)) or known.key(each) != key or ir.is_target(each):
+            continue
+        call = each.parent
+        if not isinstance(call, ir.Call):
+            return False
+        if call.func is not each and local_function(module, call.func) is None:
+            return False
+        calls += call.func is each
+    return calls > 0
+
+
+def _beside_library_scaler(module: Module, key: str) -> Iterator[Finding]:
+    """The optimizer's state that is saved by hand and loaded again, where a library's scaler has a state, too."""
+    name = last_name(key)
+    for saved in _saved_by_hand(module):
+        yield rule.finding(
+            module.span(saved.call),
+            f"the checkpoint has the optimizer's state but not that of `{name}`: a resumed run starts at the initial "
+            f"scale and may skip steps; save and load `{name}.state_dict()` too",
+            withheld=f"amplint can't tell where the checkpoint can be loaded into `{name}`",
+            confidence=Confidence.LIKELY,
+        )
+        return
 
 
 def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
