@@ -107,7 +107,7 @@ def test_a_function_wraps_the_model(name: str, own: str, count: int) -> None:
         ("model", 1),
         ('getattr(model, "module", model)', 1),
         ("model._orig_mod if config.compiled else model", 1),
-        ("model.head if config.ddp else model", 0),
+        ("model.head if config.ddp else model", 1),
         ("config.other if config.ddp else model", 0),
     ],
 )

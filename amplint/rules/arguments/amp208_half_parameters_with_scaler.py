@@ -132,7 +132,7 @@ def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
         return
     cast, made = casts_when(module, half, "float16"), set() if model.optimizers else _made_of(module, keys)
     optimizers = model.optimizers | made
-    for each in framework_scalers(module, keys, optimizers):
+    for each in framework_scalers(module, keys | model.parts, optimizers):
         if keys == {half.key} and not comes_before(module, half.call, half.key, each.at, optimizers):
             continue
         if possible(each.on, cast) is None:
@@ -141,6 +141,7 @@ def _of_frameworks(module: Module, model: HalfModel) -> Iterator[Finding]:
             each.is_sure
             and not made
             and not model.by_choice
+            and not model.doubtful
             and not model.has_half
             and not is_vague(cast)
             and not is_vague(each.on)

@@ -30,7 +30,7 @@ from amplint.model.objects.key_parts import (
 from amplint.model.regions.training_regions import put_into
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
-from amplint.model.syntax.control import source_of
+from amplint.model.syntax.control import conditions_round, source_of
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.syntax.text_scan import code_of
@@ -89,9 +89,10 @@ class HalfModel(NamedTuple):
     """A model that a call casts as a whole, to `dtype` or by a choice, and that no other call casts otherwise before it
     is trained.
 
-    `keys`: where it is kept, in the function that casts it, in callers and in objects; `elsewhere`: whether callers or
-    objects keep it once it is cast; `doubtful`: whether objects do, or code out of sight wraps it. `owned`: the
-    optimizers that are made of its parameters in sight; `given`: those that functions make which get the model;
+    `keys`: where it is kept, in the function that casts it, in callers and in objects; `parts`: the parts of it that
+    are trained or kept in variables; `elsewhere`: whether callers or objects keep it once it is cast; `doubtful`:
+    whether objects do, code out of sight wraps it, or a variable may hold something else than a part of it. `owned`:
+    the optimizers that are made of its parameters in sight; `given`: those that functions make which get the model;
     `beside`: the one that the function that casts it gets next to it, if nothing in sight calls that function.
     `adapts`: adapters are trained in the same program; `by_choice`: those of this model, if an option asks for them;
     `has_half`: those of this model are in its dtype.
@@ -100,6 +101,7 @@ class HalfModel(NamedTuple):
     cast: Cast
     dtype: str
     keys: frozenset[str]
+    parts: frozenset[str]
     elsewhere: bool
     doubtful: bool
     owned: frozenset[str]
@@ -169,12 +171,40 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     keys = _with_others(module, {half.key} | passed_in | elsewhere | handed)
     if not in_half and _is_untrained(module, half, keys):
         return None
-    owned, given, beside = _optimizers(module, half, keys)
+    in_variables = _parts_in_variables(module, dtype, every, keys) if not half.inner else {}
+    owned, given, beside = _optimizers(module, half, keys | in_variables.keys())
+    roots = (root for each in owned for root in objects(module).owns.get(each, ()))
+    parts = frozenset((*in_variables, *(root for root in roots if _is_inside(root, keys))))
     if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
         return None
-    doubtful = bool(kept) or wrapped or is_out_of_sight(module, half)
-    held = (half, dtype, keys, bool(elsewhere), doubtful, owned, given, beside)
+    doubtful = bool(kept) or wrapped or any(in_variables.values()) or is_out_of_sight(module, half)
+    held = (half, dtype, keys, parts, bool(elsewhere), doubtful, owned, given, beside)
     return HalfModel(*held, adapts=adapted, by_choice=chosen, has_half=in_half)
+
+
+def _parts_in_variables(module: Module, dtype: str, every: list[Cast], keys: frozenset[str]) -> dict[str, bool]:
+    """The variables that hold a part of a model with some keys, as `unet = pipeline.unet` has it, but those that are
+    frozen or cast otherwise; and whether they may hold something else.
+    """
+    known, found = objects(module), dict[str, bool]()
+    others = {*wholly_frozen(module), *(each.key for each in every if each.dtype != dtype)}
+    for statement in near_kept(module, keys).statements:
+        target = statement.targets[0] if isinstance(statement, ir.Assign) and len(statement.targets) == 1 else None
+        if not isinstance(statement, ir.Assign) or not isinstance(target, ir.Name) or statement.value is None:
+            continue
+        value, key = statement.value, known.key(target)
+        held = {
+            known.key(each) for each in ((value.then, value.other) if isinstance(value, ir.Conditional) else (value,))
+        }
+        parts = {each for each in held if each is not None and _is_inside(each, keys)}
+        if key is not None and parts and not others & {key, *parts}:
+            found[key] = len(parts) < len(held) or any(True for _ in conditions_round(statement))
+    return found
+
+
+def _is_inside(key: str, keys: frozenset[str]) -> bool:
+    """Whether a key is one of a part of what has one of some keys."""
+    return any(key.startswith(f"{each}.") for each in keys)
 
 
 def _part(half: Cast, keys: frozenset[str]) -> frozenset[str]:
