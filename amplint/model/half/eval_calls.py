@@ -11,7 +11,7 @@ from amplint.model.calls.external_calls import local_class, local_function, meth
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.eval_values import OUTPUTS, Values
 from amplint.model.half.layers import classes_of, gives_float32, is_model, makes_layer, plain_weights
-from amplint.model.half.observations import Env, Given, Met, Observations
+from amplint.model.half.observations import OUT_OF_SIGHT, Env, Given, Met, Observations
 from amplint.model.half.op_results import result_of
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.numbers import is_said_to_be_number, number, parameter
@@ -111,8 +111,10 @@ class Calls:
                 return found
         if not unpacked:
             return self._called(func, met)
-        in_sight = local_function(self._module, func) is not None
-        return UNKNOWN_KIND if in_sight else self._called(func, met._replace(given=[], keywords={}))
+        if local_function(self._module, func) is not None:
+            return UNKNOWN_KIND
+        self._note_out_of_sight(met)
+        return self._called(func, met._replace(given=[], keywords={}))
 
     def _of_object(self, func: ir.Attribute, met: Met, *, unpacked: bool) -> Kind | None:
         """What a method of a tensor or model gives; None for one of anything else."""
@@ -188,7 +190,15 @@ class Calls:
             return Kind(MODULE, made=(met.node,))
         gets_half = any(given.names for _, given in met.given)
         of_functions = self._of_functions(func, met) if gets_half else None
-        return of_functions if of_functions is not None else self._of_model(func, met)
+        if of_functions is not None:
+            return of_functions
+        self._note_out_of_sight(met)
+        return self._of_model(func, met)
+
+    def _note_out_of_sight(self, met: Met) -> None:
+        """Remember a call that can't be followed, where it gets half tensors while autocast is disabled."""
+        if any(given.names for _, given in met.given) and self._met.autocast(met.env).state == Autocast.DISABLED:
+            self._met.note(met, OUT_OF_SIGHT, UNKNOWN_KIND)
 
     def _without_wrappers(self, value: ir.Value, kind: Kind) -> Kind:
         """What a variable or attribute is, as the one model that it is, wrapped or not, where that is in sight."""

@@ -18,6 +18,9 @@ Given = tuple["ir.Value | None", Kind]
 _HOLDING = (TUPLE, LIST, DICT, DTYPE)
 
 
+OUT_OF_SIGHT = "out of sight"  # the spelling of what is called and can't be followed
+
+
 class Seen(NamedTuple):
     """An operation: its spelling, its operands as written (None: not written) and what they are, and where it runs."""
 

@@ -8,6 +8,9 @@ reports only operations whose inputs autocast would cast: matrix products, losse
 The finding is an error if the operation also has a float32 operand, and raises. It is a warning if the operation runs
 in half precision.
 
+Also finds, as *likely*, a criterion in a disabled region that is a parameter of the function (`criterion(outputs,
+targets)`), if it gets what a model leaves in half precision, whether or not an outer region is open.
+
 amplint reports nothing:
 
 - if the tensor is cast, for example with `.float()`;
@@ -49,19 +52,22 @@ corrected programs agree with the reference.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, is_listed
-from amplint.model.half.observations import Seen
+from amplint.model.half.observations import OUT_OF_SIGHT, Seen
 from amplint.model.inference.tensor_types import FLOAT32, HALF, Kind
+from amplint.model.inference.values import parameter_read, values_of
+from amplint.model.names.grad_mode import without_gradients
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import called, dtype_of, shown, up
+from amplint.rules.shared.half_ops import called, dtype_of, met, shown, up
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -77,6 +83,8 @@ rule = Rule(
 )
 
 
+# What a criterion is called that a function gets.
+_CRITERION = re.compile(r"(?i)crit|loss")
 _FOLLOW = 4
 _OF_ATTENTION = 3  # query, key and value
 # An op and those of its operands that are half.
@@ -93,10 +101,36 @@ def check(module: Module) -> Iterator[Finding]:
         if halves:
             done.add(seen.node.id)
             found.setdefault(seen.autocast.region, []).append((seen, halves))
+    in_criteria: set[int] = set()
+    for seen in met(module, (OUT_OF_SIGHT,)):
+        if seen.autocast.region not in found and seen.autocast.region not in in_criteria:
+            for finding in _of_criterion(module, seen):
+                in_criteria.add(seen.autocast.region)
+                yield finding
     for region, together in found.items():
         fix = _fix(module, together)
         for seen, halves in together:
             yield _finding(module, seen, halves, fix)._replace(cause=f"upcast {region}")
+
+
+def _of_criterion(module: Module, seen: Seen) -> Iterator[Finding]:
+    """The finding of a criterion that the function gets, and that gets what a model leaves in half precision."""
+    outputs = next(((value, kind) for value, kind in seen.operands if kind.likely_half and value is not None), None)
+    if outputs is None or not isinstance(seen.node, ir.Call) or without_gradients(module, seen.node):
+        return
+    func = seen.node.func
+    if not _CRITERION.search(ir.last_name(func)) or parameter_read(module, func) is None:
+        return
+    if not all(each.is_open for each in values_of(module, func).leaves):
+        return  # in sight, where it may cast
+    output, criterion = shown(module, outputs[0]), f"`{module.on_one_line(func)}`"
+    yield rule.finding(
+        module.span(seen.node),
+        f"{output} is probably still {dtype_of(outputs[1])} where autocast is disabled, and {criterion} then computes "
+        f"in that dtype; cast the tensors of {output} with `.float()`",
+        withheld=f"amplint can't see {criterion}, nor the structure of {output}",
+        confidence=Confidence.LIKELY,
+    )
 
 
 def _fix(module: Module, together: list[_Found]) -> Fix:
