@@ -47,7 +47,7 @@ STAR_EXPORTS = {
 }
 
 # Functions of Python that no star import replaces. (Torch's gives `float`, a dtype, which nothing calls.)
-_NEVER_GIVEN = ("getattr", "hasattr", "isinstance", "float", "int", "len", "range", "enumerate", "zip")
+_NEVER_GIVEN = ("getattr", "hasattr", "isinstance", "float", "int", "len", "range", "enumerate", "zip", "str", "repr")
 
 
 def canonical(name: str) -> str:

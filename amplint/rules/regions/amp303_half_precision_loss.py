@@ -6,6 +6,7 @@ Finds a loss that is computed outside of every autocast region, from a value tha
 - a loss of torch (`nn.CrossEntropyLoss`, `F.mse_loss`, ...);
 - a loss that is written by hand, such as `(first - second).square().mean()`, if backward starts from it, and autocast
   would compute one of its operations in float32;
+- a loss that is cast to float16 (`loss.mean().half()`) and then scaled, inside a region or outside;
 - log-probabilities (`log_softmax`) in a step that calls backward, as in preference training (DPO), reinforcement
   learning and distillation.
 
@@ -87,7 +88,8 @@ from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import node_of
 from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
-from amplint.model.torch_facts.op_spellings import LOSSES
+from amplint.model.torch_facts.op_spellings import LOSSES, spelled
+from amplint.model.usage.module_casts import cast_to
 from amplint.registry.rule import Rule
 from amplint.rules.shared.compared_losses import compared_losses
 from amplint.rules.shared.half_ops import dtype_of, met, shown
@@ -110,6 +112,7 @@ _OF_OUTPUTS = ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cr
 # What losses that are written by hand begin with: those of preferences, of reinforcement learning, of distillation.
 _LOGARITHMS = ("log_softmax",)
 _FOLLOW = 9  # views and variables that an output is followed through
+_INFINITE = "at the initial scale its gradient is inf, and the first step is skipped"
 _NUMBERS = {"builtins.float", "builtins.int"}
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
 
@@ -124,6 +127,7 @@ def check(module: Module) -> Iterator[Finding]:
     logarithms = [each for each in left_half if _is_trained_with(module, each)]
     regions = {each.node.id: each.operands[0][1].region for each in (*criteria, *left_half)}
     groups = compared_losses(module, [module.value(each) for each in regions])
+    yield from _cast_losses(module)
     for seen in (*criteria, *losses_by_hand(module), *logarithms):
         if seen.node.id in done or _without_gradients(module, seen) or _is_only_a_number(module, seen.node):
             continue
@@ -155,10 +159,48 @@ def check(module: Module) -> Iterator[Finding]:
         )
 
 
+def _cast_losses(module: Module) -> Iterator[Finding]:
+    """Each cast to float16 of a loss that a scaler then scales, or of a part of its sum."""
+    done = set[int]()
+    for each in trained(module):
+        scaler = ir.called_on(each.event.call, "scale") if each.event.kind == "scale" else None
+        key = objects(module).is_scaler(scaler) if scaler is not None else None
+        for value in map(module.value, sorted(each.parts - done)) if key is not None else ():
+            if not isinstance(value, ir.Call) or not _is_cast_loss(module, value) or not module.is_own(value):
+                continue
+            done.add(value.id)
+            chosen = any(made.call.keyword("init_scale") for made in objects(module).made_by(str(key)))
+            weighed = any(map(_weighs, map(module.value, each.parts)))
+            yield rule.finding(
+                module.span(value),
+                "this cast makes the loss float16: "
+                + ("the loss and its gradient are rounded to float16" if chosen or weighed else _INFINITE)
+                + "; remove the cast",
+                withheld="amplint can't tell what else expects float16",
+                severity=Severity.WARNING if chosen or weighed else Severity.ERROR,
+            )
+
+
+def _is_cast_loss(module: Module, value: ir.Call) -> bool:
+    """Whether a call casts a loss, a mean or a sum over all elements to float16."""
+    base = value.func.base if isinstance(value.func, ir.Attribute) else None
+    if not isinstance(base, ir.Call) or cast_to(module, value) != "float16":
+        return False
+    name = ir.last_name(base.func)
+    if (spelled(module.names.only(base.func) or "") or name) in LOSSES:
+        return True
+    given = len(base.positional) - (0 if isinstance(base.func, ir.Attribute) and not _is_torchs(module, base) else 1)
+    return name in ("mean", "sum") and given <= 0 and base.keyword("dim") is None
+
+
+def _is_torchs(module: Module, call: ir.Call) -> bool:
+    return any(name.startswith("torch.") for name in module.names.of(call.func))
+
+
 def _effect(module: Module, seen: Seen, *, scaled: bool) -> str:
     """What comes of a loss in half precision."""
     if scaled:
-        return "at the initial scale its gradient is inf, and the first step is skipped"
+        return _INFINITE
     what = "the loss" if seen.spelling not in _LOGARITHMS else "each"
     dtype = dtype_of(seen.operands[0][1])
     return (

@@ -111,10 +111,15 @@ def _has_scalers_alone(code: Code, bindings: list[Binding], read: ir.Name) -> bo
     )
 
 
+_MAKES_EMPTY = {"builtins.dict", "builtins.list", "collections.OrderedDict", "collections.defaultdict"}
+
+
 def is_filled_later(value: ir.Value, name: str, code: Code) -> bool:
     """A display that says nothing: empty, or defaults that are updated, by code that isn't run."""
     if isinstance(value, ir.Mapping) and name in code.updated:
         return not code.value_matters(value)
+    if isinstance(value, ir.Call):
+        return not value.positional and bool(code.module.names.of(value.func) & _MAKES_EMPTY)
     return isinstance(value, (ir.Sequence, ir.Mapping)) and not value.items
 
 

@@ -73,6 +73,8 @@ class UnseenTraining:
                 return True
             self._hooks[site.call] = site.where, site.text
         known = library(site.code, site.call.func)
+        if all(each.startswith("builtins.") for each in site.code.module.names.of(site.call.func)):
+            return False
         if isinstance(known, Dotted) and known.name.startswith(("torch.", "builtins.")):
             return False
         if site.code.unfollowed.is_plain(site.code, site.call):

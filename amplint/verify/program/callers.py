@@ -20,6 +20,7 @@ from amplint.verify.program.function_tables import Entry, Tables
 
 _DEVICE = re.compile(r"(cpu|cuda|xpu|mps|npu|hpu)(:\d+)?$")
 _DEPTH = 6  # of variables, attributes and parameters that one comes from
+_OF_OBJECTS = 3  # of objects that a parameter is given, for the class that it is of
 _Source = tuple[AnyFile, ir.Value]
 
 
@@ -233,7 +234,8 @@ class Callers(Generic[AnyFile]):
         elif place is not None:
             yield code, value
         elif isinstance(value.base, ir.Name):
-            for owner, each in {each.id: (owner, each) for owner, each in self._classes_of(code, value.base)}.values():
+            found = self._classes_of(code, value.base, min(depth - 1, _OF_OBJECTS))
+            for owner, each in {each.id: (owner, each) for owner, each in found}.values():
                 yield from self._of_class(owner, each, value.attr, depth)
 
     def _of_class(self, code: AnyFile, cls: ir.Class, name: str, depth: int) -> Iterator[_Source[AnyFile]]:
@@ -242,7 +244,7 @@ class Callers(Generic[AnyFile]):
             for stored in base.stored(name):
                 yield from self.sources(of, stored, depth - 1)
 
-    def _classes_of(self, code: AnyFile, name: ir.Name, depth: int = 3) -> Iterator[tuple[AnyFile, ir.Class]]:
+    def _classes_of(self, code: AnyFile, name: ir.Name, depth: int) -> Iterator[tuple[AnyFile, ir.Class]]:
         """The classes of the program that a parameter is an instance of, by its annotation or by what calls give it."""
         function = with_parameter(name)
         param = function.param(name.name) if function is not None else None
