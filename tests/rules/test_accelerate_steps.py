@@ -197,6 +197,15 @@ def test_a_trainer_of_transformers_clips_by_itself(base: str, is_trainer: bool) 
     assert one.fix is None or not is_trainer
 
 
+def test_a_trainer_with_a_loop_of_its_own_clips_nothing() -> None:
+    text = (
+        OWN_TRAINER.replace("BASE", "Trainer")
+        + "\n    def train(self):\n        for x in self.data:\n            pass\n"
+    )
+    (one,) = check(text, "train.py", Settings(frozenset({"AMP601"}), isolated=True))
+    assert one.message.endswith("call `self.accelerator.clip_grad_norm_`")
+
+
 @pytest.mark.parametrize(("precision", "when"), [(_FP16, ""), (_CHOSEN, 'with "fp16", ')])
 def test_the_precision_is_named_where_there_is_a_choice(precision: str, when: str) -> None:
     clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"

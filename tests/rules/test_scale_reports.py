@@ -80,6 +80,23 @@ def test_a_scale_that_is_used_may_divide(after: str) -> None:
     assert "AMP409" not in {each.code for each in check(program(after))}
 
 
+@pytest.mark.parametrize(
+    ("test", "count"),
+    [
+        ("p.grad is not None and (torch.isnan(p.grad).any() or torch.isinf(p.grad).any())", 0),
+        ("p.grad is not None and not torch.isfinite(p.grad).all()", 0),
+        ("p.grad is not None and torch.isfinite(p.grad).all()", 1),
+        ("p.grad is not None and not torch.isfinite(loss)", 1),
+    ],
+)
+def test_gradients_that_are_not_finite_are_so_at_any_scale(test: str, count: int) -> None:
+    text = program("pass").replace(
+        "        print(norm)\n",
+        f"        for p in model.parameters():\n            if {test}:\n                print(p.grad.min())\n",
+    )
+    assert [each.code for each in check(text)].count("AMP409") == count
+
+
 def test_a_scaled_loss_is_reported_beside_the_scale() -> None:
     text = program("print(1)").replace(
         "scaler.scale(loss).backward()",

@@ -187,3 +187,38 @@ def test_what_is_nested_without_end_is_not_checkable(monkeypatch: pytest.MonkeyP
         UNKNOWN,
         "amplint can't follow values that are computed from each other",
     )
+
+
+MANAGER = """
+import torch
+{star}
+
+class Manager:
+    def __init__(self, params):
+        self.models, self.optimizers = {empty}, {empty}
+        self.kept = {empty}
+        self.optimizers = {empty}
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def load(self, name):
+        self.optimizers[name] = torch.optim.SGD(self.models[name].parameters(), lr=0.1)
+
+    def train(self, x, y, opt):
+        print(str(opt))
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(self.models["a"](x), y)
+        for name in self.optimizers:
+            self.optimizers[name].zero_grad()
+        self.scaler.scale(loss).backward()
+        for name in self.optimizers:
+            self.scaler.step(self.optimizers[name])
+        self.scaler.update()
+"""
+
+
+@pytest.mark.parametrize("empty", ["{}", "dict()", "collections.OrderedDict()"])
+@pytest.mark.parametrize("star", ["import collections", "import collections\nfrom data import *"])
+def test_a_container_that_another_method_fills(empty: str, star: str) -> None:
+    """And what only tells of an object by a name that may be an optimizer's trains nothing with it."""
+    (found,) = interpret(MANAGER.format(star=star, empty=empty))
+    assert found.judged.state == RIGHT

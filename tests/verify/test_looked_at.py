@@ -1219,3 +1219,26 @@ def test_a_step_of_an_optimizer_s_own_is_named_as_what_can_t_be_seen(verifier: V
     assert said(found) == [("<module>", "clean")]
     found = check(verifier, project(tmp_path, train=OWN_STEP.replace("STEP", "state_dict()")) / "train.py")
     assert found.rows[0].reason.endswith("but no optimizer step is reached from it")
+
+
+def test_functions_that_hand_parts_of_what_they_get_to_one_another() -> None:
+    """Each parameter comes from an attribute of the other's: that is followed so far, and no further."""
+    text = """
+import torch
+from somewhere import log
+
+class Model:
+    def __init__(self):
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def describe(self, net):
+        log(net.inner)
+        self.other(net.inner)
+
+    def other(self, net):
+        log(net.inner)
+        self.describe(net.inner)
+"""
+    code = code_of(text)
+    call = next(each for each in code.module.calls if code.text(each) == "log(net.inner)")
+    assert not code.unfollowed.is_given_scaler(code, call)

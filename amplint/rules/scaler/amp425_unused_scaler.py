@@ -199,8 +199,12 @@ def _said(module: Module, name: ir.Name, leaving_out: ir.Call | None, ignoring: 
 def _other_scale(module: Module, name: ir.Name) -> ir.Call | None:
     """The first call that scales a loss with another scaler, in the function of a variable with one."""
     function = ir.function_of(name)
-    calls = (each for each in module.own.within(function).called("scale") if ir.function_of(each) is function)
-    return next((each for each in calls if (event := events(module).of(each)) and event.kind == "scale"), None)
+    for call in module.own.within(function).called("scale"):
+        event = events(module).of(call)
+        is_scaled = isinstance(call.parent, ir.Attribute) and call.parent.attr == "backward"
+        if ir.function_of(call) is function and (is_scaled or (event is not None and event.kind == "scale")):
+            return call
+    return None
 
 
 def _chosen(value: ir.Value) -> ir.Value:
