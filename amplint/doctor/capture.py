@@ -65,7 +65,7 @@ class Autocast(NamedTuple):
             torch.set_autocast_dtype(device, dtype)
 
 
-@dataclass
+@dataclass(eq=False)
 class RootCall:
     """An outermost call of a module: what is needed to make it again.
 
@@ -99,7 +99,7 @@ class RootCall:
         return self.args is not None and all(each._version == version for each, version in self.versions)
 
 
-@dataclass
+@dataclass(eq=False)
 class Group:
     """The calls between two backward passes, or of one round of an evaluation."""
 

@@ -78,7 +78,7 @@ class OutsideWrite(RuntimeError):
         self.place = place
 
 
-@dataclass
+@dataclass(eq=False)
 class _Cell:
     """What is known of a storage.
 
@@ -98,7 +98,7 @@ class _Cell:
     writes: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class _Step:
     """An operation on its way: how it was called, and what is known of its arguments.
 

@@ -461,6 +461,9 @@ class Diagnosis:
         except (CollectiveRefused, OutsideWrite) as error:
             reasons.append(str(error))
             return None
+        except NoSlice as error:
+            reasons.append(f"the model can't be run again: {error}")
+            return None
         except Exception as error:  # of the user's code: it can't be run twice after all
             reasons.append(f"running it again failed: {type(error).__name__}: {str(error)[:200]}")
             return None
@@ -1012,7 +1015,7 @@ def _details(birth: Birth, batch: int) -> tuple[str, ...]:
     if birth.module:
         lines.append(f"in the module `{birth.module}`")
     sizes = [number(size) for size in birth.inputs if math.isfinite(size)]
-    if sizes:
+    if sizes and len(sizes) == len(birth.inputs):
         lines.append(f"its inputs are finite, up to {' and '.join(sizes[:3])}")
     if 0 < len(birth.rows) <= _FEW_ROWS and not birth.parameter and birth.origin not in (Origin.MASK, Origin.MATH):
         lines.append(_row_text(birth, batch).strip(" ()"))

@@ -71,7 +71,8 @@ def all_finite(tensors: Sequence[Tensor]) -> bool:
     small: dict[torch.dtype, list[Tensor]] = {}
     elsewhere: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
     total = 0.0
-    for tensor in tensors:
+    for each in tensors:
+        tensor = torch.view_as_real(each) if each.is_complex() else each
         if tensor.device.type != "cpu":
             if tensor.numel():
                 elsewhere.setdefault((tensor.device, tensor.dtype), []).append(tensor)

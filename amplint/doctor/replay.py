@@ -24,7 +24,7 @@ from amplint.doctor.places import user_place
 from amplint.doctor.random_state import RandomState, restored
 from amplint.doctor.shadow import Operation
 from amplint.doctor.shadow import tensors_in as operands
-from amplint.doctor.slices import NoSlice, Slice, check_module, forward_hooks, only_records
+from amplint.doctor.slices import Guards, NoSlice, Slice, check_module, forward_hooks, guarded, only_records
 from amplint.verify.bench.instrument import DEVICES
 from amplint.verify.bench.patching import wrap
 
@@ -142,6 +142,7 @@ class Replays:
         self._capture = capture
         self.is_on = is_on
         self._checked: dict[tuple[int, int], str | None] = {}
+        self._guards: Guards = {}
         self.forwards = self.backwards = self.statements = 0
         self._generators: _Watchful | None = None
         self.seconds = 0.0
@@ -153,9 +154,19 @@ class Replays:
         for model in models:
             key = (id(model), sum(map(len, forward_hooks(model))))
             if key not in self._checked:
-                self._checked[key] = _why_not(model)
+                self._checked[key] = self._why_not(model)
             if (why := self._checked[key]) is not None:
                 return why
+        return None
+
+    def _why_not(self, model: torch.nn.Module) -> str | None:
+        """Why a model can't be run again; what of it can't be, where that is only some lines, is kept."""
+        if (why := _needs_others(model)) is not None:
+            return why
+        try:
+            self._guards |= check_module(model)
+        except NoSlice as error:
+            return f"the model can't be run again: {error}"
         return None
 
     def rewind(self) -> None:
@@ -186,6 +197,7 @@ class Replays:
                 self._generators = undo.enter_context(_Watchful())
                 for model in models:
                     exchanged.add(model)
+                undo.enter_context(guarded(self._guards))
                 yield exchanged.copies
         finally:
             self._capture.is_quiet = False
@@ -291,8 +303,8 @@ def _put_back(container: Any, before: Any) -> None:
         container.extend(before)
 
 
-def _why_not(model: torch.nn.Module) -> str | None:
-    """Why a model can't be run again."""
+def _needs_others(model: torch.nn.Module) -> str | None:
+    """Why running a model again would need other processes; None if it doesn't."""
     for part in model.modules():
         kind = type(part).__name__
         if kind in ("FullyShardedDataParallel", "FSDPModule") or any(
@@ -301,10 +313,6 @@ def _why_not(model: torch.nn.Module) -> str | None:
             return "the model is sharded (FSDP): running it again would need all processes"
         if isinstance(part, torch.nn.SyncBatchNorm) and torch.distributed.is_initialized():
             return "the model has SyncBatchNorm: running it again would need all processes"
-    try:
-        check_module(model)
-    except NoSlice as error:
-        return f"the model can't be run again: {error}"
     return None
 
 

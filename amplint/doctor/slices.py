@@ -14,6 +14,7 @@ import copy
 import functools
 import io
 import linecache
+import os
 import random
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -705,8 +706,15 @@ class _Renamed(ast.NodeTransformer):
 # --- whether they can be run twice
 
 
+# Of functions, the lines that can't be run twice, from the first to the last, and why.
+Guards = dict[CodeType, list[tuple[int, int, str]]]
+
+
 class _Check:
-    """Raises `NoSlice` where statements do what can't be done twice. Libraries and modules' attributes are trusted."""
+    """Raises `NoSlice` where statements do what can't be done twice. Libraries and modules' attributes are trusted.
+
+    With `guards`, what a function does only under a condition is noted there, and raises when it is about to be run.
+    """
 
     def __init__(
         self,
@@ -717,8 +725,12 @@ class _Check:
         is_module: bool = False,
         is_slice: bool = False,
         drawn: dict[int, Any] | None = None,
+        guards: Guards | None = None,
+        code: CodeType | None = None,
     ) -> None:
         self._names = names
+        self._guards = guards
+        self._code = code  # of the function that is looked through
         self._drawn = drawn  # takes the generators that are drawn from, where these are put back
         self._is_slice = is_slice  # attributes that it sets become variables, see `_Renamed`
         self._depth = depth
@@ -738,17 +750,41 @@ class _Check:
         self._new_generators = _only_set_to(_new_generator, *_values_of(statements)) & self._made
         self._new_objects = _new_objects(_values_of(statements), self._names) & self._made
         for statement in statements:
-            for node in ast.walk(statement):
+            self._statement(statement, is_sure=True)
+
+    def _statement(self, statement: ast.stmt, *, is_sure: bool) -> None:
+        """Check a statement, and those in it; `is_sure`: it is run whenever the function is."""
+        blocks = _blocks(statement) if self._guards is not None else None
+        nodes = ast.walk(statement) if blocks is None else _own_nodes(statement)
+        seen = set(self._seen)
+        try:
+            for node in nodes:
                 self._node(node)
+        except NoSlice as error:
+            if self._guards is None or self._code is None or is_sure:
+                raise
+            self._seen.intersection_update(seen)  # what was looked through is not known to be good
+            last = statement.end_lineno if blocks is None else blocks[0][0].lineno - 1
+            lines = (statement.lineno, max(last or 0, statement.lineno), str(error))
+            self._guards.setdefault(self._code, []).append(lines)
+        for block in blocks or ():
+            runs = is_sure and isinstance(statement, (ast.With, ast.Try)) and block is statement.body
+            for each in block:
+                self._statement(each, is_sure=runs)
+
+    def _line(self, node: ast.AST) -> str:
+        """The line of a node, in words."""
+        of = f" of {os.path.basename(self._code.co_filename)}" if self._code is not None else ""
+        return f"line {getattr(node, 'lineno', 0)}{of}"
 
     def _node(self, node: ast.AST) -> None:
         if isinstance(node, (ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Yield)):
-            raise NoSlice(f"line {getattr(node, 'lineno', 0)} can't be run by itself")
+            raise NoSlice(f"{self._line(node)} can't be run by itself")
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and not self._is_made(node.value):
-            raise NoSlice(f"line {node.lineno} changes an object")
+            raise NoSlice(f"{self._line(node)} changes an object")
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and not self._is_restored(node.value):
             if _dotted(node) not in self._made and not self._is_made(node.value):
-                raise NoSlice(f"line {node.lineno} changes an object")
+                raise NoSlice(f"{self._line(node)} changes an object")
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             self._read(node)
         if isinstance(node, (ast.With, ast.AsyncWith)):
@@ -776,9 +812,9 @@ class _Check:
     def _check_value(self, value: Any, node: ast.expr) -> None:
         self._draw(value)
         if isinstance(value, Iterator) and not isinstance(value, type):
-            raise NoSlice(f"line {node.lineno} reads something that can be read only once")
+            raise NoSlice(f"{self._line(node)} reads something that can be read only once")
         if isinstance(value, io.IOBase) and value not in _streams():
-            raise NoSlice(f"line {node.lineno} uses a file")
+            raise NoSlice(f"{self._line(node)} uses a file")
         if isinstance(value, DataLoader):
             self._loader(value)
 
@@ -808,7 +844,7 @@ class _Check:
         changes = last in _CHANGES and isinstance(called, ast.Attribute) and not self._is_made(called.value)
         is_own = self._is_in_memory(called) or self._seeds_new(called)
         if (last in _ONCE or changes) and not _is_looked_into(value) and not is_own:
-            raise NoSlice(f"`{last}()` on line {node.lineno} can't be called twice")
+            raise NoSlice(f"`{last}()` on {self._line(node)} can't be called twice")
         is_of_new = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name)
         self.callable(value, is_new=is_of_new and called.value.id in self._new_objects)  # type: ignore[attr-defined]
 
@@ -877,9 +913,34 @@ class _Check:
         if owner is not None and parameters:
             names[parameters[0]] = owner
         is_module = isinstance(owner, torch.nn.Module)
-        inner = _Check(names, self._depth - 1, self._seen, is_module=is_module, drawn=self._drawn)
+        inner = _Check(
+            names,
+            self._depth - 1,
+            self._seen,
+            is_module=is_module,
+            drawn=self._drawn,
+            guards=self._guards,
+            code=code,
+        )
         made = (*parameters[:1], *_fresh_attributes(type(owner))) if is_new else ()
         inner.block(body_of(code, value.__globals__), parameters, made)
+
+
+def _blocks(statement: ast.stmt) -> list[list[ast.stmt]] | None:
+    """The blocks of statements of an `if`, a loop, a `with` or a `try`; None for another statement."""
+    if not isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try)):
+        return None
+    handlers = [each.body for each in getattr(statement, "handlers", ())]
+    found = (statement.body, *handlers, *(getattr(statement, name, []) for name in ("orelse", "finalbody")))
+    return [each for each in found if each]
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """A statement and what is in it but other statements."""
+    yield node
+    for each in ast.iter_child_nodes(node):
+        if not isinstance(each, ast.stmt):
+            yield from _own_nodes(each)
 
 
 # What a class does when it is called, and used in a `with` statement.
@@ -1028,19 +1089,54 @@ def draws_of(function: Any) -> tuple[Any, ...]:
     return tuple(drawn.values())
 
 
-def check_module(module: torch.nn.Module) -> None:
-    """Raise where the forward pass of a module, or of one in it, does what can't be done twice.
+def check_module(module: torch.nn.Module) -> Guards:
+    """What the forward pass of a module, or of one in it, does under a condition that can't be done twice.
 
     Raises:
-        NoSlice: It does.
+        NoSlice: It does such a thing whenever it runs.
     """
-    check = _Check({}, _DEPTH, set())
+    guards: Guards = {}
+    check = _Check({}, _DEPTH, set(), guards=guards)
     for part in module.modules():
         check.callable(part.forward)
     for hooks in forward_hooks(module):
         for hook in hooks.values():
             if not only_records(hook):
                 check.callable(hook)
+    return guards
+
+
+class _ReachedError(BaseException):
+    """A line is about to be run that can't be run twice; the user's `except Exception` doesn't catch it."""
+
+
+@contextlib.contextmanager
+def guarded(guards: Guards) -> Iterator[None]:
+    """In the block lines that can't be run twice are not run.
+
+    Raises:
+        NoSlice: One of them was reached.
+    """
+
+    def on_line(frame: FrameType, event: str, _: Any) -> Any:
+        for first, last, why in guards[frame.f_code] if event == "line" else ():
+            if first <= frame.f_lineno <= last:
+                raise _ReachedError(why)
+        return on_line
+
+    def on_call(frame: FrameType, event: str, _: Any) -> Any:
+        return on_line if frame.f_code in guards else None
+
+    before = sys.gettrace()
+    if guards:
+        sys.settrace(on_call)
+    try:
+        yield
+    except _ReachedError as error:
+        raise NoSlice(str(error)) from None
+    finally:
+        if guards:
+            sys.settrace(before)
 
 
 def forward_hooks(module: torch.nn.Module) -> Iterator[dict[int, Any]]:

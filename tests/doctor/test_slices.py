@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from amplint.doctor.slices import NoSlice, check_module  # noqa: E402
+from amplint.doctor.slices import NoSlice, check_module, guarded  # noqa: E402
 
 
 class Doubling:
@@ -76,3 +77,49 @@ def test_a_name_alone_says_nothing_of_what_is_called(module: nn.Module) -> None:
 def test_what_stays_changed_is_not_run_twice(module: nn.Module) -> None:
     with pytest.raises(NoSlice):
         check_module(module)
+
+
+class Caching(nn.Module):
+    """Does under a condition what can't be done twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = [1, 2, 3]
+
+    def forward(self, x: Any, cache: Any = None) -> Any:
+        if cache is not None:
+            x = x + cache.pop()
+        try:
+            x = 2 * x
+        except RuntimeError:
+            cache.pop()
+        return x
+
+
+class Forgiving(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Caching()
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        try:
+            return self.inner(x, cache)
+        except Exception:
+            return x
+
+
+def test_a_line_that_is_not_reached_does_not_count() -> None:
+    module = Caching()
+    with guarded(check_module(module)):
+        assert module(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_line_that_is_reached_is_not_run() -> None:
+    module, cache = Forgiving(), [1, 2]
+    guards = check_module(module)
+    before = sys.gettrace()
+    why = r"`pop\(\)` on line \d+ of test_slices.py can't be called twice"
+    with pytest.raises(NoSlice, match=why), guarded(guards):
+        module(torch.ones(2), cache)
+    assert cache == [1, 2]
+    assert sys.gettrace() is before
