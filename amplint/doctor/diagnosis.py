@@ -1070,6 +1070,8 @@ def _advice(birth: Birth) -> str:
         return "skip it where nothing is selected, or divide a sum by the number, at least 1"
     if birth.origin is Origin.MATH and birth.is_overflow:
         return "keep what it is given smaller, or use a stable function (`log_softmax`, `logsumexp`)"
+    if birth.origin is Origin.MATH and birth.op in ("cross_entropy", "nll_loss"):
+        return "skip batches in which all targets are `ignore_index` (-100): the mean over no target is NaN"
     if birth.origin is Origin.MATH:
         return "guard the argument (clamp, add a constant, filter)"
     return ""
