@@ -34,6 +34,8 @@ for epoch in range(10):
         ("", "", 1),
         ('scaler.load_state_dict(saved["scaler"])', ', "scaler": scaler.state_dict()', 0),
         ("keep(scaler)", "", 0),
+        ("def save(scaler, path):\n    torch.save(scaler.state_dict(), path)\nsave(scaler, 'scaler.pth')", "", 0),
+        ("def run(scaler, loss):\n    scaler(loss, optimizer)\nrun(scaler, model.weight.sum())", "", 1),
     ],
 )
 def test_the_state_of_a_librarys_scaler(loads: str, saves: str, count: int) -> None:

@@ -76,6 +76,7 @@ from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix,
 from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import also_as, callers
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
@@ -287,20 +288,31 @@ def _of_libraries(module: Module) -> Iterator[Finding]:
 
 
 def _only_scales(module: Module, key: str) -> bool:
-    """Whether all that is done with a library's scaler is to call it with losses, in this function or one that gets it
-    as a parameter.
-    """
-    known, calls = objects(module), 0
-    for each in near_kept(module, {key}).values:
-        if not isinstance(each, (ir.Name, ir.Attribute)) or known.key(each) != key or ir.is_target(each):
-            continue
-        call = each.parent
-        if not isinstance(call, ir.Call):
-            return False
-        if call.func is not each and local_function(module, call.func) is None:
-            return False
-        calls += call.func is each
-    return calls > 0
+    """Whether all that is done with a library's scaler is to call it with losses, also by functions that get it."""
+    known = objects(module)
+    reads = (each for each in near_kept(module, {key}).values if isinstance(each, (ir.Name, ir.Attribute)))
+    return _are_only_called(module, [each for each in reads if known.key(each) == key])
+
+
+def _are_only_called(module: Module, reads: list[ir.Value], depth: int = 3) -> bool:
+    """Whether a scaler is called somewhere, and all that reads it calls it, or gives it to a function that does."""
+    reads = [each for each in reads if not ir.is_target(each)]
+    return bool(reads) and all(_is_called(each) or _is_given_to_be_called(module, each, depth) for each in reads)
+
+
+def _is_given_to_be_called(module: Module, scaler: ir.Value, depth: int) -> bool:
+    """Whether a scaler is an argument of a function in sight that only calls it."""
+    call, calls = scaler.parent, module.once(CallGraph)
+    callee = calls.find(call) if isinstance(call, ir.Call) and depth else None
+    if not isinstance(call, ir.Call) or callee is None:
+        return False
+    names = [name for name, value in (calls.arguments(call, callee) or {}).items() if value is scaler]
+    inside = [each for each in module.whole.within(callee.function).values if isinstance(each, ir.Name)]
+    return bool(names) and _are_only_called(module, [each for each in inside if each.name in names], depth - 1)
+
+
+def _is_called(value: ir.Value) -> bool:
+    return isinstance(value.parent, ir.Call) and value.parent.func is value
 
 
 def _beside_library_scaler(module: Module, key: str) -> Iterator[Finding]:
