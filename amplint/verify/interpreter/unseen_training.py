@@ -73,7 +73,8 @@ class UnseenTraining:
                 return True
             self._hooks[site.call] = site.where, site.text
         known = library(site.code, site.call.func)
-        if all(each.startswith("builtins.") for each in site.code.module.names.of(site.call.func)):
+        names = site.code.module.names.of(site.call.func)
+        if names and all(each.startswith("builtins.") for each in names):
             return False
         if isinstance(known, Dotted) and known.name.startswith(("torch.", "builtins.")):
             return False
