@@ -123,3 +123,38 @@ def test_a_variable_that_is_true_without_accumulation_is_a_boundary() -> None:
     (finding,) = (each for each in check(text, "train.py") if each.code in ("AMP404", "AMP405", "AMP411"))
     assert finding.code == "AMP405"
     assert "on every micro step" in finding.message
+
+
+KEPT = """\
+import torch
+
+class Trainer:
+    def __init__(self, net, other):
+        {kept}
+        self.optimizer = torch.optim.Adam({made}.parameters())
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def train(self, loader, steps):
+        for x in loader:
+            for _ in range(steps):
+                with torch.autocast("cuda"):
+                    loss = self.net(x).mean()
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            self.optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "made", "count"),
+    [
+        ("self.net = net", "net", 1),
+        ("self.net, self.other = net, other", "net", 1),
+        ("(self.net, self.other) = net.cuda(), other", "net", 1),
+        ("self.net, self.other = net, other", "self.net", 1),
+    ],
+)
+def test_an_optimizer_of_what_a_constructor_keeps(kept: str, made: str, count: int) -> None:
+    found = check(KEPT.format(kept=kept, made=made))
+    assert [each.code for each in found].count("AMP411") == count

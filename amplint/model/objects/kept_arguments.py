@@ -218,12 +218,11 @@ def _made_values(cls: ir.Class, attr: str) -> list[ir.Value | None]:
 def kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:
     """The parameters that a constructor keeps in an attribute as they are, or moved, and the attributes' keys."""
     found = {}
-    for statement in function.body.statements:
-        value = ir.before_calls(statement.value, *RETURNS_ITSELF) if isinstance(statement, ir.Assign) else None
-        if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
-            continue
-        target = statement.targets[0]
-        if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
+    assigns = [each for each in function.body.statements if isinstance(each, ir.Assign) and len(each.targets) == 1]
+    several = (ir.pairs(each.targets[0], each.value) for each in assigns if each.value is not None)
+    for target, given in (pair for pairs in several for pair in pairs):
+        value = ir.before_calls(given, *RETURNS_ITSELF)
+        if not isinstance(value, ir.Name) or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
             continue
         once = len(function.scope.bindings.get(value.name, ())) == 1 and len(_made_values(cls, target.attr)) == 1
         if once and any(param.name == value.name for param in function.params[1:]):
