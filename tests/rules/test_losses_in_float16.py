@@ -92,3 +92,41 @@ def test_a_criterion_in_a_disabled_region(between: str, call: str, more: str, co
     text = DISABLED.format(between=between, call=call, more=more)
     found = check(text, settings=Settings(frozenset({"AMP311"}), isolated=True))
     assert [each.confidence for each in found] == [Confidence.LIKELY] * count
+
+
+INVERSION = """\
+import torch
+from somewhere import make_unet, make_encoder
+
+def train(loader, student):
+    unet = make_unet().cuda()
+    for p in unet.parameters():
+        p.requires_grad = False
+    weight = torch.nn.Parameter(torch.randn(8))
+    optimizer = torch.optim.AdamW([weight], lr=1e-3)
+    for x, noise in loader:
+        {step}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "codes"),
+    [
+        (
+            'with torch.autocast("cuda"):\n            pred = unet(x * weight)\n'
+            "            loss = torch.nn.functional.mse_loss(pred, noise)",
+            ["AMP207"],
+        ),
+        (
+            'with torch.autocast("cuda"):\n            wanted = unet(x)\n'
+            "        loss = torch.nn.functional.mse_loss(student(x) * weight, wanted.float())",
+            [],
+        ),
+    ],
+)
+def test_gradients_flow_through_a_frozen_model_to_what_it_is_given(step: str, codes: list[str]) -> None:
+    found = check(INVERSION.format(step=step), settings=Settings(frozenset({"AMP207"}), isolated=True))
+    assert [each.code for each in found] == codes

@@ -121,7 +121,7 @@ class _Slice:
             yield from self._variable(value, depth, is_loss)
             return
         if is_loss and (forward := _left_by(value)) is not None:
-            self._enter(forward)
+            self._enter(forward, is_loss=True)
         self.multiplied = self.multiplied or (is_loss and _is_product(value))
         if isinstance(value, ir.Call):
             if never_has_gradients(self._module, value):
@@ -136,7 +136,7 @@ class _Slice:
         event = self._events.of(call)
         if event is not None and event.kind == "scale":
             self.scaled = True
-        self._enter(call)
+        self._enter(call, is_loss=is_loss)
         for function in self._run_by(call) if depth else ():
             self._sites.setdefault(function.id, []).append(call)
             for each in returned(function):
@@ -179,10 +179,13 @@ class _Slice:
                 self.parts.add(change.target.id)
             yield _Step(change.value, depth, is_loss)
 
-    def _enter(self, call: ir.Call) -> None:
-        """Take in the innermost region round a call, in each form that it can have."""
+    def _enter(self, call: ir.Call, *, is_loss: bool) -> None:
+        """Take in the innermost region round a call, in each form that it can have.
+
+        Where the loss itself is computed, its gradients flow, through frozen models too.
+        """
         for context in self._openers.entered(call):
-            if isinstance(context.at, ir.With) and self._is_frozen(context.at):
+            if isinstance(context.at, ir.With) and not is_loss and self._is_frozen(context.at):
                 continue
             inside = both(context.made, self._decided.inside(context.at))
             given = (self._given_to_switch(each.region.enabled) for each in context.opens.regions)
