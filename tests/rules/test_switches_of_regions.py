@@ -117,3 +117,47 @@ def test_a_scaler_for_cuda_where_a_setting_makes_another_device_float16(
     text = CHOSEN.format(elif_=elif_, on=on)
     found = check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))
     assert [each.confidence for each in found] == confidences
+
+
+TYPED = """\
+import torch
+from contextlib import nullcontext
+
+if torch.cuda.is_available():
+    device = "cuda"
+else:
+    device = "{other}"
+device_type = "cuda" if {test} else "cpu"
+region = torch.autocast(device_type=device_type, dtype=torch.bfloat16)
+model = torch.nn.Linear(3, 3).to(device)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(100):
+    optimizer.zero_grad()
+    with {entered}:
+        loss = model(torch.randn(3, 3).to(device)).mean()
+    loss.backward()
+    optimizer.step()
+"""
+PLAIN, GUARDED = "region", 'nullcontext() if device_type == "cpu" else torch.autocast(device_type, torch.bfloat16)'
+
+
+@pytest.mark.parametrize(
+    ("other", "test", "entered", "count"),
+    [
+        ("mps", 'device.startswith("cuda")', PLAIN, 1),
+        ("mps", '"cuda" in device', PLAIN, 1),
+        ("cpu", 'device.startswith("cuda")', PLAIN, 0),
+        ("mps", 'device.startswith(("cuda", "mps"))', PLAIN, 0),
+        ("mps", 'device.startswith("cuda") or True', PLAIN, 0),
+    ],
+)
+def test_a_device_type_that_knows_cuda_alone(other: str, test: str, entered: str, count: int) -> None:
+    text = TYPED.format(other=other, test=test, entered=entered)
+    found = check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))
+    assert ['on mps `device_type` is "cpu"' in each.message for each in found] == [True] * count
+
+
+def test_no_region_is_opened_there() -> None:
+    text = TYPED.format(other="mps", test='"cuda" in device', entered=GUARDED)
+    text = text.replace("region = torch.autocast(device_type=device_type, dtype=torch.bfloat16)\n", "")
+    assert not check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))

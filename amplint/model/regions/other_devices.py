@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import callers
 from amplint.model.inference.devices import device_of, devices
+from amplint.model.inference.values import values_of
 from amplint.model.names.version_guards import conditions_of
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
 from amplint.model.usage.device_evidence import ACCELERATORS, evidence
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from amplint.model import Module
 
 _MANY = 16  # functions from which a region is looked for
@@ -53,6 +56,44 @@ def _on_other(module: Module, region: Region) -> OnOther | None:
     if place is None or (device == "cpu" and _conditions(place)):
         return None
     return OnOther(device, tuple(sorted(others)), place)
+
+
+def left_to_the_cpu(module: Module, region: Region) -> list[str]:
+    """The accelerators on which a region is one for the CPU, as its device type comes from a test of the device's name:
+    `"cuda" if device.startswith("cuda") else "cpu"`, where `device` can be "mps".
+    """
+    if region.opaque or region.device_type is None or _conditions(region.call):
+        return []
+    found = set[str]()
+    for leaf in values_of(module, region.device_type).leaves:
+        if not isinstance(leaf.value, ir.Constant) or leaf.value.value != "cpu":
+            continue
+        for test in leaf.tests:
+            asked = _asks_for_prefix(test.value)
+            if asked is not None and test.truth is False and _is_used(module, asked[0]):
+                names = {each.value.value for each in values_of(module, asked[0]).leaves if _is_text(each.value)}
+                found |= {each for each in names & ACCELERATORS if not each.startswith(asked[1])}
+    return sorted(found)
+
+
+def _is_text(value: ir.Value) -> TypeGuard[ir.Constant]:
+    return isinstance(value, ir.Constant) and isinstance(value.value, str)
+
+
+def _asks_for_prefix(test: ir.Value) -> tuple[ir.Value, str] | None:
+    """The variable of which a test asks whether its text has another one, and that: `"cuda" in device`."""
+    if isinstance(test, ir.Compare) and test.ops == ("In",) and _is_text(test.left):
+        return test.rights[0], str(test.left.value)
+    base = ir.called_on(test, "startswith") if isinstance(test, ir.Call) else None
+    if isinstance(test, ir.Call) and base is not None and test.positional and _is_text(test.positional[0]):
+        return base, str(test.positional[0].value)
+    return None
+
+
+def _is_used(module: Module, device: ir.Value) -> bool:
+    """Whether something is put on a device."""
+    text = module.on_one_line(device)
+    return any(module.on_one_line(each) == text for each in evidence(module).chosen)
 
 
 def _is_open(module: Module, device: ir.Value) -> bool:

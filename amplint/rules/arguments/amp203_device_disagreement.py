@@ -10,13 +10,19 @@ Finds:
 - a scaler that names cuda, if the autocast regions of its losses are for another device. `torch.cuda.amp.GradScaler`
   names cuda too. A scaler without a device is AMP201.
 
+Finds, as *likely*:
+
+- such a scaler, if a setting makes a region float16 that can be for mps or xpu;
+- a region whose device type is "cuda" if the device's name has "cuda" in it, and otherwise "cpu", if the device can also
+  be "mps" or "xpu".
+
 The finding is an error if a scaler for cuda is used with float16 on another device, where small gradients become zero.
 Otherwise the finding is a warning.
 
 amplint reports nothing:
 
-- if the device is chosen when the program runs. Exception: a region for the CPU, if all devices that can be chosen are
-  accelerators;
+- if the device is chosen when the program runs, but for a region for the CPU if all devices that can be chosen are
+  accelerators, and for the two cases above;
 - if the region or the scaler is under an `if`;
 - if another function moves tensors, under an `if`, to the device that the region or the scaler names;
 - about a region for an accelerator, if the file moves tensors to several accelerators;
@@ -75,7 +81,7 @@ from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
-from amplint.model.regions.other_devices import leads_to, on_other
+from amplint.model.regions.other_devices import leads_to, left_to_the_cpu, on_other
 from amplint.model.regions.training_regions import runs_in
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
@@ -104,6 +110,7 @@ def check(module: Module) -> Iterator[Finding]:
     every = [each for each in regions(module) if not is_false(each.enabled)]
     if every:
         yield from _regions(module, every)
+        yield from _left_to_the_cpu(module, every)
         yield from _scalers(module, every)
 
 
@@ -126,6 +133,24 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
             if only is not None
             else "amplint can't tell how this call can get the device that is used",
         )
+
+
+def _left_to_the_cpu(module: Module, every: list[Region]) -> Iterator[Finding]:
+    """The first region with each device type that is the CPU's on other accelerators than cuda."""
+    done = set[str]()
+    for region in every:
+        others = left_to_the_cpu(module, region)
+        written = module.on_one_line(region.device_type) if region.device_type is not None else ""
+        if others and written not in done and module.is_own(region.call):
+            done.add(written)
+            there = " or ".join(others)
+            yield rule.finding(
+                module.span(region.call),
+                f'on {there} `{written}` is "cpu": this region then casts nothing, and the model runs in float32; pass '
+                "the type of the device that is used",
+                withheld="amplint can't tell whether half precision is wanted there",
+                confidence=Confidence.LIKELY,
+            )
 
 
 def _on_cpu(module: Module, region: Region) -> Finding:
