@@ -138,7 +138,7 @@ def check(module: Module) -> Iterator[Finding]:
         under = f"{chosen} and several GPUs are used" if chosen else "with several GPUs"
         yield rule.finding(
             module.span(calls[0]),
-            f"{under}, DataParallel doesn't pass the region's dtype to its threads: they run in float16, not bfloat16"
+            f"{under}, DataParallel's threads don't get the region's dtype: they run in float16, not bfloat16"
             f"{f' (the same on {others})' if others else ''}; open a region in the model's `forward`, or use "
             "DistributedDataParallel",
             fix=_IN_FORWARD,
