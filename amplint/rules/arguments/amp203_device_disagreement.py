@@ -13,8 +13,8 @@ Finds:
 Finds, as *likely*:
 
 - such a scaler, if a setting makes a region float16 that can be for mps or xpu;
-- a region whose device type is "cuda" if the device's name has "cuda" in it, and otherwise "cpu", if the device can also
-  be "mps" or "xpu".
+- a region whose device type is "cuda" if the device's name contains "cuda", and otherwise "cpu", if the device can also
+  be mps or xpu.
 
 The finding is an error if a scaler for cuda is used with float16 on another device, where small gradients become zero.
 Otherwise the finding is a warning.
@@ -148,7 +148,7 @@ def _left_to_the_cpu(module: Module, every: list[Region]) -> Iterator[Finding]:
                 module.span(region.call),
                 f'on {there} `{written}` is "cpu": this region then casts nothing, and the model runs in float32; pass '
                 "the type of the device that is used",
-                withheld="amplint can't tell whether half precision is wanted there",
+                withheld="amplint can't tell whether half precision is wanted on that device",
                 confidence=Confidence.LIKELY,
             )
 
