@@ -13,8 +13,8 @@ Finds:
 Finds, as *likely*:
 
 - such a scaler, if a setting makes a region float16 that can be for mps or xpu;
-- a region whose device type is "cuda" if the device's name contains "cuda", and otherwise "cpu", if the device can also
-  be mps or xpu.
+- a region that trains, whose device type is "cuda" if the device's name contains "cuda", and otherwise "cpu", if the
+  device can also be mps or xpu.
 
 The finding is an error if a scaler for cuda is used with float16 on another device, where small gradients become zero.
 Otherwise the finding is a warning.
@@ -82,7 +82,7 @@ from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
 from amplint.model.regions.other_devices import leads_to, left_to_the_cpu, on_other
-from amplint.model.regions.training_regions import runs_in
+from amplint.model.regions.training_regions import runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_SCALER, SCALER
@@ -136,10 +136,11 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
 
 
 def _left_to_the_cpu(module: Module, every: list[Region]) -> Iterator[Finding]:
-    """The first region with each device type that is the CPU's on other accelerators than cuda."""
+    """The first region that trains with each device type that is the CPU's on other accelerators than cuda."""
     done = set[str]()
+    training = {one.region.call.id for each in trained(module) for one in each.entered}
     for region in every:
-        others = left_to_the_cpu(module, region)
+        others = left_to_the_cpu(module, region) if region.call.id in training else []
         written = module.on_one_line(region.device_type) if region.device_type is not None else ""
         if others and written not in done and module.is_own(region.call):
             done.add(written)
