@@ -754,14 +754,16 @@ class _Check:
 
     def _statement(self, statement: ast.stmt, *, is_sure: bool) -> None:
         """Check a statement, and those in it; `is_sure`: it is run whenever the function is."""
-        blocks = _blocks(statement) if self._guards is not None else None
-        nodes = ast.walk(statement) if blocks is None else _own_nodes(statement)
-        seen = set(self._seen)
+        if self._guards is None or self._code is None:
+            for node in ast.walk(statement):
+                self._node(node)
+            return
+        blocks, seen = _blocks(statement), set(self._seen)
         try:
-            for node in nodes:
+            for node in ast.walk(statement) if blocks is None else _own_nodes(statement):
                 self._node(node)
         except NoSlice as error:
-            if self._guards is None or self._code is None or is_sure:
+            if is_sure:
                 raise
             self._seen.intersection_update(seen)  # what was looked through is not known to be good
             last = statement.end_lineno if blocks is None else blocks[0][0].lineno - 1
@@ -1127,16 +1129,17 @@ def guarded(guards: Guards) -> Iterator[None]:
     def on_call(frame: FrameType, event: str, _: Any) -> Any:
         return on_line if frame.f_code in guards else None
 
+    if not guards:
+        yield
+        return
     before = sys.gettrace()
-    if guards:
-        sys.settrace(on_call)
+    sys.settrace(on_call)
     try:
         yield
     except _ReachedError as error:
         raise NoSlice(str(error)) from None
     finally:
-        if guards:
-            sys.settrace(before)
+        sys.settrace(before)
 
 
 def forward_hooks(module: torch.nn.Module) -> Iterator[dict[int, Any]]:

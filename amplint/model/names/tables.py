@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _ADDS = ("update", "setdefault", "pop", "clear", "insert", "remove", "reverse", "sort", "popitem")
 
+# What makes an empty list or dict, and others of what is in them.
+MAKES_CONTAINERS = {"builtins.dict", "builtins.list", "collections.defaultdict", "collections.OrderedDict"}
+
 
 def _sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
     """What a variable or attribute is set to; the value itself, if it is neither."""

@@ -175,28 +175,31 @@ class Outline:
                 elif meaning is not None:
                     self.imports[name] = meaning
         plain = (name for name, (module, _) in self.imports.items() if module.partition(".")[0] in _PLAIN_MODULES)
-        makers = set(_PLAIN_MAKERS.union(plain))
+        self._plain_makers = _PLAIN_MAKERS.union(plain)
         for node in tree.body:
             if isinstance(node, DEFINED):
                 unit = self.units[node.name] = Unit(node, self.lines)
-                if unit.is_class and (unit.is_settings or unit.says):
-                    makers.add(unit.name)
                 self.body.append(unit)
                 self._bind(node.name, Bound(node.lineno, True, None))
                 for name in unit.binds:
                     self._bind(name, Bound(0, False, None))
             else:
-                self._add(node, makers)
+                self._add(node)
         self._known: dict[str, float] = {}
 
     def _bind(self, name: str, bound: Bound) -> None:
         self.bound.setdefault(name, []).append(bound)
 
-    def _add(self, node: ast.stmt, makers: Container[str]) -> None:
+    def _makes_plain(self, name: str) -> bool:
+        """Whether what has a name makes a plain value: torch and the like, or a class of settings of the file."""
+        unit = self.units.get(name)
+        return name in self._plain_makers or (unit is not None and unit.is_class and (unit.is_settings or unit.says))
+
+    def _add(self, node: ast.stmt) -> None:
         """Other statements than functions and classes; those of one line together."""
         is_part = isinstance(node, _PARTS) or _only_parts(node)
         rows = _rows(node)
-        self.constants.update(_constants(node, makers))
+        self.constants.update(_constants(node, self._makes_plain))
         binds = list(_bound(node, any(":=" in line for line in self.lines[rows[0] - 1 : rows[1]])))
         for name, what in binds:
             self._bind(name, Bound(what.lineno if isinstance(what, ast.stmt) else 0, False, _meaning(what, name)))
@@ -236,9 +239,9 @@ class Outline:
         return max((each.row for each in bound), default=0) if len(meanings) == 1 and None not in meanings else inf
 
 
-def _constants(node: ast.stmt, makers: Container[str]) -> Iterator[tuple[str, Constant]]:
+def _constants(node: ast.stmt, makes: Callable[[str], bool]) -> Iterator[tuple[str, Constant]]:
     """The variables that a statement sets to a plain value."""
-    if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _is_plain(node.value, makers):
+    if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _is_plain(node.value, makes):
         mentions = frozenset(each.id for each in ast.walk(node.value) if isinstance(each, ast.Name))
         yield from ((each.id, Constant(node.lineno, mentions)) for each in _targets(node) if isinstance(each, ast.Name))
 
@@ -498,19 +501,19 @@ def _meant(path: str, meaning: tuple[str, str] | None, depth: int) -> frozenset[
     return frozenset((UNKNOWN if module.startswith(".") else canonical(f"{module}.{name}"),))
 
 
-def _is_plain(node: ast.AST, makers: Container[str] = _PLAIN_MAKERS) -> bool:
-    """Whether a value is made of literals and names, and by `makers` at most: torch, and the like."""
+def _is_plain(node: ast.AST, makes: Callable[[str], bool] = _PLAIN_MAKERS.__contains__) -> bool:
+    """Whether a value is made of literals and names, and by what `makes` plain values at most: torch, and the like."""
     if isinstance(node, ast.Call):
         root: ast.expr = node.func
         while isinstance(root, ast.Attribute):
             root = root.value
         given = (*node.args, *(each.value for each in node.keywords))
-        return isinstance(root, ast.Name) and root.id in makers and all(_is_plain(each, makers) for each in given)
+        return isinstance(root, ast.Name) and makes(root.id) and all(_is_plain(each, makes) for each in given)
     if isinstance(node, (ast.Name, ast.Attribute, ast.Constant)):
         return True
     if not isinstance(node, _COMPOSED):
         return False
-    return all(_is_plain(each, makers) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+    return all(_is_plain(each, makes) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
 
 
 def _imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:

@@ -13,6 +13,7 @@ from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, choice,
 from amplint.model.inference.value_sets import Decided, decided, is_vague
 from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.names.tables import MAKES_CONTAINERS
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.terms import path
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 _FOLLOW = 3
 _MULTIPLY = {"Multiply"}
 _MANY = 3000
-_MAKES_CONTAINERS = {"builtins.dict", "builtins.list", "collections.defaultdict", "collections.OrderedDict"}
 # The methods that put what they are given into a list or dict.
 _PUTS = {"append", "extend", "insert", "update"}
 
@@ -285,7 +285,7 @@ def _increments(module: Module, name: ir.Name) -> Iterator[ir.AugAssign]:
 def _is_container(module: Module, value: ir.Value) -> bool:
     """Whether a value is a list or dict that is written out, or made empty."""
     if isinstance(value, ir.Call):
-        return bool(module.names.of(value.func) & _MAKES_CONTAINERS)
+        return bool(module.names.of(value.func) & MAKES_CONTAINERS)
     return isinstance(value, (ir.Mapping, ir.Sequence))
 
 

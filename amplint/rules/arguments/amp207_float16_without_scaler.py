@@ -23,7 +23,7 @@ A finding is an error, except in these cases:
 amplint reports nothing:
 
 - about bfloat16, and about dtypes that the code doesn't show;
-- about regions that run only frozen models;
+- about regions that run only frozen models, and not the loss;
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false), where the regions do nothing;
 - if the function with the backward pass, a caller, or a function that it calls uses a scaler, scales by hand, or uses
   a library that scales by itself (Lightning, DeepSpeed, apex). A loss that is only divided (`loss / steps`) is not

@@ -284,7 +284,8 @@ def _of_libraries(module: Module) -> Iterator[Finding]:
                 yield from _loaded_by_another_key(module, saved, loaded)
     for key in sorted(known.library_scalers):
         if _only_scales(module, key):
-            yield from _beside_library_scaler(module, key)
+            name = last_name(key)
+            yield from _saved_without(module, f"that of `{name}`", name, f"into `{name}`")
 
 
 def _only_scales(module: Module, key: str) -> bool:
@@ -315,15 +316,16 @@ def _is_called(value: ir.Value) -> bool:
     return isinstance(value.parent, ir.Call) and value.parent.func is value
 
 
-def _beside_library_scaler(module: Module, key: str) -> Iterator[Finding]:
-    """The optimizer's state that is saved by hand and loaded again, where a library's scaler has a state, too."""
-    name = last_name(key)
+def _saved_without(module: Module, whose: str, name: str, where: str) -> Iterator[Finding]:
+    """The first optimizer's state that is saved by hand and loaded again, without what else has one; `where` the
+    checkpoint would have to be loaded.
+    """
     for saved in _saved_by_hand(module):
         yield rule.finding(
             module.span(saved.call),
-            f"the checkpoint has the optimizer's state but not that of `{name}`: a resumed run starts at the initial "
-            f"scale and may skip steps; save and load `{name}.state_dict()` too",
-            withheld=f"amplint can't tell where the checkpoint can be loaded into `{name}`",
+            f"the checkpoint has the optimizer's state but not {whose}: a resumed run starts at the initial scale and "
+            f"may skip steps; save and load `{name}.state_dict()` too",
+            withheld=f"amplint can't tell where the checkpoint can be loaded {where}",
             confidence=Confidence.LIKELY,
         )
         return
@@ -387,15 +389,7 @@ def _of_apex(module: Module) -> Iterator[Finding]:
         return  # what another file trains with apex need not be what this one saves
     amp = next(module.references("apex.amp.initialize"), None)
     name = module.text(amp.base) if isinstance(amp, ir.Attribute) else "amp"
-    for saved in _saved_by_hand(module):
-        yield rule.finding(
-            module.span(saved.call),
-            "the checkpoint has the optimizer's state but not apex's: a resumed run starts at the initial scale and "
-            f"may skip steps; save and load `{name}.state_dict()` too",
-            withheld=f"amplint can't tell where the checkpoint can be loaded after `{name}.initialize()`",
-            confidence=Confidence.LIKELY,
-        )
-        return
+    yield from _saved_without(module, "apex's", name, f"after `{name}.initialize()`")
 
 
 def _saved_by_hand(module: Module) -> Iterator[State]:

@@ -12,6 +12,7 @@ from amplint.model.calls.external_calls import local_class
 from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.flow.value_uses import ValueUses, mentions_gradients
 from amplint.model.module import Module
+from amplint.model.names.tables import MAKES_CONTAINERS
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported, Scope
 from amplint.model.syntax.nesting import ifs_round, loop_of
@@ -111,15 +112,12 @@ def _has_scalers_alone(code: Code, bindings: list[Binding], read: ir.Name) -> bo
     )
 
 
-_MAKES_EMPTY = {"builtins.dict", "builtins.list", "collections.OrderedDict", "collections.defaultdict"}
-
-
 def is_filled_later(value: ir.Value, name: str, code: Code) -> bool:
     """A display that says nothing: empty, or defaults that are updated, by code that isn't run."""
     if isinstance(value, ir.Mapping) and name in code.updated:
         return not code.value_matters(value)
     if isinstance(value, ir.Call):
-        return not value.positional and bool(code.module.names.of(value.func) & _MAKES_EMPTY)
+        return not value.positional and bool(code.module.names.of(value.func) & MAKES_CONTAINERS)
     return isinstance(value, (ir.Sequence, ir.Mapping)) and not value.items
 
 
