@@ -12,6 +12,7 @@ from amplint.config.settings import Resolver
 
 if TYPE_CHECKING:
     from amplint.files.gitignore import Layers
+    from amplint.files.tracked import Tracked
 
 SUFFIXES = (".py", ".pyi", NOTEBOOK)
 
@@ -34,7 +35,8 @@ def discover(paths: Iterable[str], resolver: Resolver) -> Found:
     """The Python files at and below `paths`.
 
     A file that is named is taken as it is, unless `force-exclude` holds for it; a directory is walked without what git
-    or the settings leave out, and without virtual environments. A file that several paths lead to comes once.
+    or the settings leave out, and without virtual environments. Git leaves out what a .gitignore matches and the
+    repository doesn't track. A file that several paths lead to comes once.
     """
     walk = _Walk(resolver)
     empty = []
@@ -62,6 +64,7 @@ class _Walk:
         self.named: list[str] = []  # where the paths that the user gave really are
         self.errors: list[str] = []
         self.seen = 0
+        self._tracked: dict[str, Tracked] = {}  # by the repository's root
 
     def take(self, place: str, path: str, is_link: bool) -> None:
         """Have a file that is really at `place` linted, under the path that isn't a link's if there is one."""
@@ -77,14 +80,26 @@ class _Walk:
             shown(path) for place, path in self.files.items() if not place.startswith(below) and place not in given
         )
 
+    def _tracks(self, path: str, is_directory: bool) -> bool:
+        """Whether the repository around an ignored path tracks it."""
+        root = next((each for each in parents(path) if os.path.exists(f"{each}/.git")), None)
+        if root is None:
+            return False
+        if root not in self._tracked:
+            from amplint.files.tracked import tracked  # noqa: PLC0415 - only where git ignores something
+
+            self._tracked[root] = tracked(root)
+        return self._tracked[root].has(path, is_directory)
+
     def directory(self, root: str) -> None:
         """Collect what is below `root`."""
         # A plain file below is found at its real place by the root's, without a look at each parent.
         real = os.path.realpath(root)
         self.named.append(real)
-        stack: list[tuple[str, Layers | None]] = [(root, None)]
+        # (a directory, what git ignores there, whether it is ignored itself but for what git tracks)
+        stack: list[tuple[str, Layers | None, bool]] = [(root, None, False)]
         while stack:
-            path, layers = stack.pop()
+            path, layers, left_out = stack.pop()
             try:
                 with os.scandir(path) as scan:
                     entries = sorted(scan, key=lambda entry: entry.name)
@@ -102,10 +117,13 @@ class _Walk:
                 is_directory = entry.is_dir(follow_symlinks=False)
                 if not is_directory and not (entry.name.endswith(suffixes) and os.path.isfile(entry.path)):
                     continue
-                if settings.excludes(entry.path, entry.name) or (layers and _ignored(entry, is_directory, layers)):
+                if settings.excludes(entry.path, entry.name):
+                    continue
+                ignored = left_out or bool(layers and _ignored(entry, is_directory, layers))
+                if ignored and not self._tracks(entry.path, is_directory):
                     continue
                 if is_directory:
-                    stack.append((entry.path, layers))
+                    stack.append((entry.path, layers, ignored))
                 else:
                     self.seen += 1
                     is_link = entry.is_symlink()

@@ -259,6 +259,39 @@ def test_a_repository_in_a_repository_ignores_for_itself(project: Write) -> None
     assert files(".") == ["inner/x.py", "y.py"]
 
 
+def test_what_git_tracks_is_not_ignored(project: Write) -> None:
+    root = project(
+        {
+            ".gitignore": "train.py\ndata/\n/out/\n",
+            "train.py": "",
+            "test/train.py": "",
+            "data/sets.py": "",
+            "data/deep/loader.py": "",
+            "data/copy.py": "",
+            "out/x.py": "",
+            "my/out/data/y.py": "",
+        }
+    )
+    subprocess.run(["git", "init", "-q", root], check=True)
+    assert files(".") == []
+    added = ["train.py", "data/sets.py", "data/deep/loader.py", "my/out/data/y.py"]
+    subprocess.run(["git", "-C", root, "add", "-f", *added], check=True)
+    assert files(".") == sorted(added)
+    assert files("my") == ["my/out/data/y.py"]
+    # An index of another version is no list of whole paths.
+    subprocess.run(["git", "-C", root, "update-index", "--index-version", "4"], check=True)
+    assert files(".") == []
+
+
+def test_a_worktree_has_its_index_elsewhere(project: Write, tmp_path: Path) -> None:
+    root = project({".gitignore": "train.py\n", "train.py": ""})
+    git = ["git", "-C", root, "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in ("init -q", "add -f train.py", "commit -qm x", "worktree add -q tree"):
+        subprocess.run([*git, *command.split()], check=True, capture_output=True)
+    (root / "tree" / ".gitignore").write_text("train.py\n")
+    assert files("tree") == ["tree/train.py"]
+
+
 def test_gitignore_holds_without_a_repository(project: Write) -> None:
     project({".gitignore": "x.py\n", "a/x.py": "", "a/y.py": ""})
     assert files(".") == ["a/y.py"]
@@ -291,10 +324,16 @@ ignore_files = st.lists(patterns, min_size=1, max_size=4).map("\n".join)
 
 
 @settings(max_examples=30)
-@example(root="a\n!**/", nested={})
-@example(root="c.py\n**/", nested={"a": "!*/"})
-@given(root=ignore_files, nested=st.dictionaries(st.sampled_from(["a", "b", "a/b"]), ignore_files, max_size=2))
-def test_git_agrees(tmp_path_factory: pytest.TempPathFactory, root: str, nested: dict[str, str]) -> None:
+@example(root="a\n!**/", nested={}, added={"a/b/c.py"})
+@example(root="c.py\n**/", nested={"a": "!*/"}, added=set())
+@given(
+    root=ignore_files,
+    nested=st.dictionaries(st.sampled_from(["a", "b", "a/b"]), ignore_files, max_size=2),
+    added=st.sets(st.sampled_from(["c.py", "a/d.py", "a/b/c.py", "b/a/c.py"])),
+)
+def test_git_agrees(
+    tmp_path_factory: pytest.TempPathFactory, root: str, nested: dict[str, str], added: set[str]
+) -> None:
     """Whatever the .gitignore files say, the files found are those that git would take."""
     top = tmp_path_factory.mktemp("repository")
     subprocess.run(["git", "init", "-q", top], check=True)
@@ -305,8 +344,10 @@ def test_git_agrees(tmp_path_factory: pytest.TempPathFactory, root: str, nested:
     (top / ".gitignore").write_text(root)
     for directory, text in nested.items():
         (top / directory / ".gitignore").write_text(text)
+    if added:
+        subprocess.run(["git", "-C", top, "add", "-f", *sorted(added)], check=True)
     listed = subprocess.run(
-        ["git", "-C", top, "ls-files", "--others", "--exclude-standard", "*.py"],
+        ["git", "-C", top, "ls-files", "--others", "--cached", "--exclude-standard", "*.py"],
         capture_output=True,
         text=True,
         check=True,
