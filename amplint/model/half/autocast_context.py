@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import HALF, changes_defaults, region_dtypes
 from amplint.model.inference.formulas import contradict, negated
+from amplint.model.inference.tensor_types import SOME_HALF
 from amplint.model.inference.value_sets import ON_CUDA, decided
 from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.regions.cpu_training import does_nothing
@@ -40,12 +41,19 @@ class AutocastContext(NamedTuple):
     """How autocast stands, and in which region: the value that is entered (0: none).
 
     `devices` and `low` are what the region can be for, and the half dtypes that it can run in (none: not known).
+    `is_open`: the dtype comes from out of sight, or is one of several, and is a half dtype wherever the region is on.
     """
 
     state: Autocast
     region: int = 0
     devices: tuple[str, ...] = ()
     low: frozenset[str] = frozenset()
+    is_open: bool = False
+
+    @property
+    def likely_low(self) -> frozenset[str]:
+        """The half dtypes that layers likely give in the region."""
+        return self.low or (SOME_HALF if self.is_open else frozenset())
 
     def casts(self, ops: tuple[str, ...]) -> list[Cast | None]:
         """What the region does with an op, on each of its devices: the first of `ops` that is listed decides."""
@@ -76,7 +84,10 @@ def autocast_context(module: Module, opened: tuple[Opened, ...]) -> AutocastCont
         # A part that a flag can switch off: `autocast("cuda", enabled=not self.in_float32)`.
         return AutocastContext(Autocast.UNKNOWN)
     state = Autocast.ON if devices else Autocast.UNKNOWN
-    return AutocastContext(state, last.at or last.call, devices, _low(module, region))
+    dtypes = _dtypes(module, region)
+    low = dtypes if dtypes <= set(HALF) else frozenset()
+    is_open = region.dtype is not None and not low and not dtypes.isdisjoint((None, *HALF))
+    return AutocastContext(state, last.at or last.call, devices, frozenset(map(str, low)), is_open)
 
 
 def _region(module: Module, call: int) -> Region | None:
@@ -85,8 +96,8 @@ def _region(module: Module, call: int) -> Region | None:
     return region_of(module, made) if isinstance(made, ir.Call) else None
 
 
-def _low(module: Module, region: Region) -> frozenset[str]:
-    """The half dtypes that a region can run in; none where it can be another one that isn't known."""
+def _dtypes(module: Module, region: Region) -> frozenset[str | None]:
+    """The dtypes that a region can be given, by their names; None: one that isn't known."""
     found = region_dtypes(module, region)
     names = {each.name for each in found}
     if None in names and not changes_defaults(module) and all(each.name or each.value is region.call for each in found):
@@ -95,7 +106,7 @@ def _low(module: Module, region: Region) -> frozenset[str]:
             names = (names - {None}) | {DEFAULT_DTYPE[each] for each in devices}
     if region.enabled is not None:
         names -= {"float32", "float64"}  # it is off there: `enabled=dtype != torch.float32`
-    return frozenset(each for each in names if each is not None) if names <= set(HALF) else frozenset()
+    return frozenset(names)
 
 
 def _is_on(region: Region) -> bool:

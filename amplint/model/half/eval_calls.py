@@ -158,7 +158,7 @@ class Calls:
     def _likely_half(self, met: Met) -> Kind:
         """What a model gives that is not in sight, or not understood: in a region likely half, as layers give it."""
         place = self._met.autocast(met.env)
-        return likely_half(place.low, place.region) if place.state == Autocast.ON else UNKNOWN_KIND
+        return likely_half(place.likely_low, place.region) if place.state == Autocast.ON else UNKNOWN_KIND
 
     def _where_not_known(self, found: Kind, met: Met) -> Kind:
         """What a model in sight gives; what of it isn't understood is likely half."""

@@ -31,6 +31,8 @@ _ROUNDS = 3
 _WORK = 200_000
 # What a test asks that decides between dtypes: the arms are not for what comes in.
 _ASKS = re.compile(r"(?i)dtype|half|fp16|bf16|fp32|float16|autocast|scaler|precision|amp(?![a-z])|finfo|is_floating")
+# What a test asks that decides between devices, only some of which have a region.
+_ASKS_DEVICE = re.compile(r"(?i)cuda|(?<![a-z])(mps|gpus?|cpu)(?![a-z])|device")
 # Decorators that leave a function what it is.
 _PLAIN = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.compile", "torch.jit.", "builtins.")
 
@@ -179,13 +181,13 @@ class Run(Interpreter[Env]):
     def behind_arms(self, statement: ir.If, states: list[Env]) -> list[Env]:
         """The paths behind the arms of an `if`.
 
-        Where the test asks for AMP, and a region in one arm leaves something in half precision that the other arm
-        doesn't, what holds is what the region leaves: the other arm is for a run without AMP. So it is where the other
-        arm makes it without gradients: that arm evaluates.
+        Where the test asks for AMP or a device, and a region in one arm leaves something in half precision that the
+        other arm doesn't, what holds is what the region leaves: the other arm is for a run without AMP. So it is where
+        the other arm makes it without gradients: that arm evaluates.
         """
         self._complete(statement, states)
         if len(states) == 2:
-            for_amp = _asks(statement.test)
+            for_amp = _asks(statement.test) or _asks(statement.test, _ASKS_DEVICE)
             one, other = states[0].kinds, states[1].kinds
             for key in one.keys() & other.keys():
                 in_one, in_other = (self._left_by_region_in(statement, each[key]) for each in (one, other))
@@ -323,8 +325,10 @@ class _UntilNothingNew(Rounds[Env]):
         return self._run.joined(self._ended)
 
 
-def _asks(test: ir.Value) -> bool:
-    return any(_ASKS.search(ir.last_name(each)) for each in ir.walk_values(test))
+def _asks(test: ir.Value, words: re.Pattern[str] = _ASKS) -> bool:
+    """Whether a name or a string in a test has one of some words."""
+    read = ((each, ir.last_name(each)) for each in ir.walk_values(test))
+    return any(words.search(str(each.value) if isinstance(each, ir.Constant) else name) for each, name in read)
 
 
 def _left_to(state: State, env: Env) -> Env:

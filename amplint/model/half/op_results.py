@@ -127,8 +127,9 @@ def _cast(module: Module, how: Spelling, cast: Cast | None, kinds: Sequence[Kind
     tensors = [each for each in kinds if each.what != NUMBER]
     whats = {each.what for each in tensors}
     if cast is Cast.LOW:
-        unlike = whats & {FLOAT64, INT, COMPLEX} or not place.low
-        return A_TENSOR if unlike else Kind(HALF, place.low, place.region)
+        if whats & {FLOAT64, INT, COMPLEX} or not place.likely_low:
+            return A_TENSOR
+        return Kind(HALF, place.low, place.region) if place.low else likely_half(place.likely_low, place.region)
     if cast is Cast.PROMOTE:
         return _promoted_in(place, tensors)
     if cast is Cast.BANNED or whats & {FLOAT64, COMPLEX}:

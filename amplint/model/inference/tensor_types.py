@@ -14,6 +14,10 @@ NUMBER, TUPLE, LIST, DICT, MODULE, DTYPE, UNKNOWN = "number", "tuple", "list", "
 _TENSORS = (HALF, FLOAT32, FLOATING, FLOAT64, INT, COMPLEX, TENSOR)
 
 
+# The dtype of what a region gives whose own dtype is not known: one of the half dtypes, if the region is on.
+SOME_HALF = frozenset({"half precision"})
+
+
 class Kind(NamedTuple):
     """What a value is, as far as it is known.
 

@@ -21,6 +21,8 @@ model that amplint can't see (it calls `parameters()`, `train()` or `eval()`, or
   with class indices, or `mse_loss` of two outputs;
 - the finding is a suspicion if that model also gets the targets: it may return float32 (as ArcFace does).
 
+A finding is also only *likely* if amplint doesn't know the region's dtype (`dtype=args.dtype`).
+
 amplint reports nothing:
 
 - if the value is cast with `.float()`, or another operand is float32 (`mse_loss(half, float32)` is float32);
@@ -80,7 +82,7 @@ from amplint.base.findings import Applicability, Confidence, Finding, Fix, Sever
 from amplint.fixes.region_end import Refused, extend_region
 from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.observations import Seen
-from amplint.model.inference.tensor_types import HALF
+from amplint.model.inference.tensor_types import HALF, SOME_HALF
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.names.reaching_definitions import only_assignment, reaching
 from amplint.model.objects.amp_objects import objects
@@ -139,7 +141,7 @@ def check(module: Module) -> Iterator[Finding]:
             continue  # what is computed from the criterion's loss
         done.add(seen.node.id)
         kind = seen.operands[0][1]
-        loss = _said(module, seen, dtype_of(kind))
+        loss = _said(module, seen, f"in {dtype_of(kind)}" if kind.names == SOME_HALF else dtype_of(kind))
         region = module.line(module.value(kind.region))
         is_loss = seen.spelling not in _LOGARITHMS
         scaled = is_loss and _starts_from_infinity(module, seen)
@@ -201,6 +203,8 @@ def _effect(module: Module, seen: Seen, *, scaled: bool) -> str:
     """What comes of a loss in half precision."""
     if scaled:
         return _INFINITE
+    if seen.operands[0][1].names == SOME_HALF and _starts_from_scale(module, seen):
+        return "in float16 its gradient is inf at the initial scale, and the first step is skipped"
     what = "the loss" if seen.spelling not in _LOGARITHMS else "each"
     dtype = dtype_of(seen.operands[0][1])
     return (
@@ -334,8 +338,12 @@ def _weighs(node: ir.Node | None) -> bool:
 
 def _starts_from_infinity(module: Module, seen: Seen) -> bool:
     """Whether a loss is float16, and its gradient a scale that float16 can't hold."""
-    is_float16 = "float16" in seen.operands[0][1].names
-    is_first = is_float16 and _is_scaled(module, seen) and not _is_weighed(module, seen)
+    return "float16" in seen.operands[0][1].names and _starts_from_scale(module, seen)
+
+
+def _starts_from_scale(module: Module, seen: Seen) -> bool:
+    """Whether the gradient of a loss is the scale itself."""
+    is_first = _is_scaled(module, seen) and not _is_weighed(module, seen)
     return is_first and not _has_no_gradients(module, seen)
 
 

@@ -178,9 +178,10 @@ def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None
         ("pass", ARMS.format("use_amp", "(model(x), x)", "(model(x), x)").replace("(out)", "(out[0])"), [HALF]),
         ("pass", ARMS.format("use_amp", "model(x).float()", "model(x)"), ["unknown"]),
         ("pass", ARMS.format("flag", "model(x)", "model(x)"), ["unknown"]),
+        ("pass", ARMS.format("flag == 'cuda:0'", "model(x)", "model(x)"), [HALF]),
         # A `break` leaves the region, too.
         ("pass", "for _ in x:\n    with torch.autocast('cuda'):\n        break\ntorch.abs(model(x))", ["unknown"]),
-        ("pass", "with torch.autocast('cuda', dtype=dtypes[0]):\n    torch.abs(model(x))", ["tensor"]),
+        ("pass", "with torch.autocast('cuda', dtype=dtypes[0]):\n    torch.abs(model(x))", ["unknown half precision"]),
         ("pass", "with torch.autocast('cuda', dtype=torch.float32):\n    torch.abs(model(x))", ["tensor"]),
         ("pass", "with torch.autocast('cuda', enabled=flag):\n    torch.abs(model(x))", [HALF]),
         ("pass", "with torch.autocast(x.device.type):\n    torch.abs(model(x))", ["half bfloat16 float16"]),
