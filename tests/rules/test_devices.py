@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint import Applicability, Severity, check, fix, make_settings
+from amplint import Applicability, Confidence, Severity, check, fix, make_settings
 from amplint.config.settings import Settings
 from amplint.registry import all_rules
 
@@ -24,18 +24,22 @@ def codes(text: str, settings: Settings | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("region", "severity"),
+    ("region", "severity", "confidence"),
     [
-        ("torch.autocast(device.type, dtype=torch.float16)", Severity.ERROR),
-        ("torch.autocast('xpu')", Severity.ERROR),
-        ("torch.autocast(device.type)", Severity.WARNING),
-        ("torch.autocast(device.type, dtype=torch.bfloat16)", Severity.WARNING),
-        ("torch.autocast('cpu')", Severity.WARNING),
+        ("torch.autocast(device.type, dtype=torch.float16)", Severity.ERROR, Confidence.CERTAIN),
+        ("torch.autocast('xpu')", Severity.ERROR, Confidence.CERTAIN),
+        ("torch.autocast(device.type, dtype=args.dtype)", Severity.WARNING, Confidence.LIKELY),
+        ("torch.autocast(device.type)", Severity.WARNING, Confidence.SUSPICION),
+        ("torch.autocast(device.type, dtype=torch.bfloat16)", Severity.WARNING, Confidence.SUSPICION),
+        ("torch.autocast('cpu')", Severity.WARNING, Confidence.CERTAIN),
     ],
 )
-def test_201_is_an_error_where_float16_meets_another_device(region: str, severity: Severity) -> None:
-    (found,) = check(f"{HEAD}{CHOSEN}scaler = torch.amp.GradScaler()\nwith {region}:\n    pass\n")
-    assert (found.code, found.severity) == ("AMP201", severity)
+def test_201_is_an_error_where_float16_meets_another_device(
+    region: str, severity: Severity, confidence: Confidence
+) -> None:
+    text = f"{HEAD}{CHOSEN}scaler = torch.amp.GradScaler()\nwith {region}:\n    pass\n"
+    (found,) = check(text, settings=make_settings(suspicions=True))
+    assert (found.code, found.severity, found.confidence) == ("AMP201", severity, confidence)
 
 
 def test_201_safe_device() -> None:
@@ -69,7 +73,7 @@ def test_201_is_silent_where_all_that_can_be_in_float16_is_on_cuda(code: str) ->
 )
 def test_201_asks_the_region_when_it_is_on_and_in_what(region: str, severity: Severity) -> None:
     text = f"{HEAD}device = torch.device(args.device)\nscaler = torch.amp.GradScaler()\n"
-    (found,) = check(f"{text}with torch.autocast({region}):\n    pass\n")
+    (found,) = check(f"{text}with torch.autocast({region}):\n    pass\n", settings=make_settings(suspicions=True))
     assert (found.code, found.severity) == ("AMP201", severity)
 
 
@@ -100,8 +104,9 @@ def test_201_unsafe_device(code: str, device: str) -> None:
 )
 def test_201_switches_no_scaler_on_where_the_cpu_runs_in_bfloat16(region: str, device: str) -> None:
     text = f"{HEAD}{CHOSEN}scaler = torch.amp.GradScaler()\nwith torch.autocast({region}):\n    pass\n"
-    settings = Settings(frozenset({"AMP201"}), isolated=True)
-    assert f"GradScaler({device})" in fix(text, settings=settings, unsafe=True)
+    (found,) = check(text, settings=Settings(frozenset({"AMP201"}), isolated=True, suspicions=True))
+    assert found.fix is not None
+    assert [edit.content for edit in found.fix.edits] == [device]
 
 
 @pytest.mark.parametrize("region", ["device.type", "enabled=on", ""])
@@ -369,7 +374,8 @@ scaler = GradScaler()
 with autocast(enabled=True):
     pass
 """
-    assert [each.code for each in check(code)] == ["AMP201", "AMP202"]
+    found = check(code, settings=make_settings(suspicions=True))
+    assert [each.code for each in found] == ["AMP201", "AMP202"]
 
 
 def test_backward_in_a_region_of_either_class() -> None:
@@ -607,7 +613,7 @@ def test_201_is_silent_where_the_losses_of_the_scaler_are_float16_on_cuda_only(
     other: str, region: str, findings: int
 ) -> None:
     text = _BY_DEVICE.replace("ELSE", other).replace("REGION", region)
-    found = check(HEAD + text, settings=Settings(frozenset({"AMP201"}), isolated=True))
+    found = check(HEAD + text, settings=Settings(frozenset({"AMP201"}), isolated=True, suspicions=True))
     assert len(found) == findings
 
 

@@ -29,8 +29,11 @@ the loss unchanged, small float16 gradients become zero, and infinities reach th
 about 1e-4 (not one of the programs below), 3.7 % of the gradients became zero, and the update was off by 10 %.
 
 The finding is an error if a region can run in float16 on a device other than cuda: its dtype is float16, or float16 is
-the default on its device (xpu, mps). Otherwise the finding is a warning. For example, bfloat16 is the default on the
-CPU, where a disabled scaler does no harm.
+the default on its device (xpu, mps). Otherwise it is a warning, and
+
+- *likely* if amplint doesn't know the region's device or dtype, or sees no region and no loss;
+- a *suspicion* if all regions are for cuda and the CPU, and bfloat16 on the CPU, where a disabled scaler does no harm;
+  or if no region makes the losses that the scaler scales.
 
 ## Example
 ```python
@@ -149,8 +152,29 @@ def check(module: Module) -> Iterator[Finding]:
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if other is not None else None,
-            confidence=by_setting,
+            confidence=by_setting if other is not None or by_setting is not None else _confidence(module, call),
         )
+
+
+def _confidence(module: Module, call: ir.Call) -> Confidence:
+    """How sure it is that the disabled scaler does harm, where no region is known to be float16 without CUDA.
+
+    A suspicion where losses are scaled that no region has made, and where all regions are for cuda and the CPU, and
+    bfloat16 on the CPU, as by default.
+    """
+    if evidence(module).types - {"cuda", "cpu"} or _only_device(module) is not None:
+        return Confidence.CERTAIN
+    on = [each for each in regions(module) if not is_false(each.enabled)]
+    if not on:
+        return Confidence.SUSPICION if scaled_by(module, call) else Confidence.LIKELY
+    if any(each.opaque or (each.dtype is None and None in _types(module, each)) for each in on):
+        return Confidence.LIKELY
+    given = (one.name for each in on if each.dtype is not None for one in dtypes(module, each.dtype))
+    return Confidence.LIKELY if None in given else Confidence.SUSPICION
+
+
+def _types(module: Module, region: Region) -> set[str | None]:
+    return {each.type for each in region_devices(module, region)}
 
 
 def _for_cuda_by_setting(module: Module, call: ir.Call) -> Confidence | None:
@@ -273,7 +297,7 @@ def _needs_cuda(module: Module, call: ir.Call) -> bool:
 
 def _is_full_elsewhere(module: Module, region: Region) -> bool:
     """Whether a region is for cuda and the CPU alone, and float16 on cuda only."""
-    types = {each.type for each in region_devices(module, region)}
+    types = _types(module, region)
     if not region.is_old and region.device_type is None and region.dtype is None:
         # It raises as it stands (AMP202); with the file's device it is what that one's default makes it.
         return evidence(module).types == {"cuda", "cpu"}
@@ -285,7 +309,7 @@ def _is_full_elsewhere(module: Module, region: Region) -> bool:
 
 def _is_on_cuda(module: Module, region: Region) -> bool:
     """Whether a region can be on with cuda only: by its device, by `enabled`, or by the tests around it."""
-    types = {each.type for each in region_devices(module, region)}
+    types = _types(module, region)
     if types == {"cuda"}:
         return True
     known = decided(module)
