@@ -263,6 +263,12 @@ main(model, loader, args)
         (TRAINS_BOTH, Severity.WARNING),
         (TRAINS_BOTH.replace("from main import main\n", ""), Severity.NOTE),  # another program's
         (TRAINS_BOTH.replace('resume(optimizer, "last.pt")\n', ""), Severity.NOTE),  # imported, and never called
+        (
+            TRAINS_BOTH.replace("import resume", "import a, resume").replace('resume(optimizer, "last.pt")\n', ""),
+            Severity.NOTE,
+        ),
+        (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', '# resume(optimizer, "last.pt")'), Severity.NOTE),
+        (TRAINS_BOTH.replace("import resume", "import resume as r").replace("resume(", "r("), Severity.WARNING),
         (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', 'resume(optimizer=None, path="a.pt")'), Severity.NOTE),
         (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', "resume(None, find(1, 2))"), Severity.NOTE),
         (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', 'resume(opt(a, None), "a.pt")'), Severity.WARNING),
@@ -278,6 +284,49 @@ def test_another_file_resumes_it_where_it_is_one_of_the_same_program(
     (told,) = (each for each in check(function(), filename=str(tmp_path / "main.py")) if each.code == "AMP413")
     assert told.severity is severity
     assert ("resume.py may" in str(told.withheld)) == (severity is Severity.WARNING)
+
+
+PROGRAM = """\
+import torch
+
+def load(model, optimizer, path):
+    ckpt = torch.load(path)
+    model.load_state_dict(ckpt["model"])
+    optimizer.load_state_dict(ckpt["optimizer"])
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for epoch in range(3):
+STEPS
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+
+RUN
+""".replace("STEPS", textwrap.indent(STEPS.format(""), ""))
+
+
+@pytest.mark.parametrize(
+    ("run", "other", "confidence"),
+    [
+        ("train(model, loader)", "", Confidence.SUSPICION),
+        ("# load(model, optimizer, path)\ntrain(model, loader)", "", Confidence.SUSPICION),
+        ("if __name__ == '__main__':\n    train(model, loader)", "", Confidence.SUSPICION),
+        ("train(model, loader)", "from main import load\nload(model, optimizer, path)\n", Confidence.LIKELY),
+        ("train(model, loader)", "import main\nhooks = [main.load]\n", Confidence.LIKELY),
+        ("train(model, loader)\nhooks = [load]", "", Confidence.LIKELY),
+        ("train(model, loader)\nload(model, optimizer, path)", "", Confidence.CERTAIN),
+        ("", "", Confidence.LIKELY),  # nothing calls what trains, either
+    ],
+)
+def test_a_function_that_loads_and_that_nothing_calls_resumes_no_program(
+    tmp_path: Path, run: str, other: str, confidence: Confidence
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "other.py").write_text(other)
+    text = PROGRAM.replace("RUN", run)
+    (tmp_path / "main.py").write_text(text)
+    (told,) = (each for each in check(text, filename=str(tmp_path / "main.py")) if each.code == "AMP413")
+    assert told.confidence is confidence
 
 
 # A program whose step is imported; only it resumes.

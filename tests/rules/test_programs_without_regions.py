@@ -43,6 +43,12 @@ def test_a_program_may_import_any_file_by_a_computed_name(tmp_path: Path, load: 
     assert not found(tmp_path, main, {"steps/plain.py": STEP})
 
 
+@pytest.mark.parametrize(("name", "wanted"), [("json", True), ("steps.plain", False)])
+def test_a_name_that_is_written_out_imports_that_module_alone(tmp_path: Path, name: str, wanted: bool) -> None:
+    main = f'import importlib\nimport trainer\n\nloaded = importlib.import_module("{name}")\n'
+    assert found(tmp_path, main, {"steps/plain.py": STEP}) is wanted
+
+
 def test_tiny_cuda_nn_computes_in_half_by_itself(tmp_path: Path) -> None:
     field = "import tinycudann as tcnn\n\nnet = tcnn.Network(3, 1, {})\n"
     assert not found(tmp_path, "import trainer\nimport field\n", {"field.py": field})

@@ -33,9 +33,12 @@ _IMPORTS_AMP = re.compile(
 _HEADERS = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.MULTILINE)
 _WORD, _CALLED, _ATTRIBUTE = re.compile(rb"\w+"), re.compile(rb"\b(\w+)\("), re.compile(rb"\.[ \t]*(\w+)")
 _FUNCTION = rb"(?m)^(?:async[ \t]+)?def[ \t]+%s\b.*\n(?:[ \t)].*\n?|[ \t]*\r?\n)*"
+_COMMENT = re.compile(rb"(?m)^[ \t]*#.*$")
 # What finds the modules of a package by their files, or imports them by computed names.
 _LISTS = re.compile(rb"\b(importlib|pkgutil|__import__|i?glob|listdir|scandir|iterdir)\b")
-_BY_NAME = re.compile(rb"\b(?:import_module|__import__)\s*\(")
+# The name is written out in some calls that import, and computed in others.
+_BY_STRING = re.compile(rb"\b(?:import_module|__import__)\s*\(\s*[\"']([.\w]+)[\"']\s*[,)]")
+_BY_NAME = re.compile(rb"\b(?:import_module|__import__)\s*\((?!\s*[\"'][.\w]+[\"']\s*[,)])")
 _STEPS = re.compile(rb"\.\s*backward\s*\(")
 _DEPTH = 6
 # The call of a scaler's method, and before it the attribute that holds the scaler: `trainer.scaler` `.update(`.
@@ -375,7 +378,7 @@ def _imported(text: bytes, taken: set[bytes]) -> bytes:
 def _is_run(data: bytes, load: re.Match[bytes], texts: list[bytes]) -> bool:
     """Whether the function round a load, if there is one, is called in some file, and not with None for what is loaded.
 
-    As a value it may be called as well: `resume=load_checkpoint`.
+    As a value it may be called as well, `resume=load_checkpoint`, but not by its import alone, or in a comment.
     """
     name = _function_round(data, load)[0]
     if not name or name.startswith(b"__"):
@@ -383,10 +386,16 @@ def _is_run(data: bytes, load: re.Match[bytes], texts: list[bytes]) -> bool:
     place = _place_of(data, name, load[1])
     as_value = re.compile(rb"(?:\.|[=(,:[]\s*)%s\b(?!\s*[(,])" % name)
     call = re.compile(rb"(?<!def )\b%s\s*\(((?:[^()]|\([^()]*\))*)\)" % name)
-    return any(
-        as_value.search(text) or any(not _gives_none(found[1], place, load[1]) for found in call.finditer(text))
-        for text in texts
-    )
+    renamed = re.compile(rb"\b%s[ \t]+as[ \t]" % name)
+    for text in texts:
+        if name not in text:
+            continue
+        if any(renamed.search(each[0]) for each in _IMPORT.finditer(text)):
+            return True
+        used = _COMMENT.sub(b"", _IMPORT.sub(b"", text))
+        if as_value.search(used) or any(not _gives_none(found[1], place, load[1]) for found in call.finditer(used)):
+            return True
+    return False
 
 
 def _function_round(data: bytes, load: re.Match[bytes]) -> tuple[bytes, int]:
@@ -473,8 +482,9 @@ def _users(root: str) -> dict[tuple[str, str], dict[str, set[str]]]:
 @remembered
 def _modules(path: str) -> frozenset[str]:
     """The modules that a file may import, as it writes them: of `from a import b` both `a` and `a.b`."""
-    found: set[str] = set()
-    for module, names, plain in _IMPORT.findall(_data(path) or b""):
+    data = _data(path) or b""
+    found = {each.decode("utf-8", "replace") for each in _BY_STRING.findall(data)}
+    for module, names, plain in _IMPORT.findall(data):
         given = [each.split()[:1] for each in (names or plain).decode("utf-8", "replace").strip("()\\ ").split(",")]
         known = [word for each in given for word in each if _NAME.fullmatch(word)]
         if module:

@@ -20,8 +20,8 @@ Findings are only *likely* in these cases:
   `save_state`;
 - the program uses apex, and doesn't save `amp.state_dict()`.
 
-The finding is a *suspicion* (a note) if amplint sees no code that loads the optimizer's state. Checkpoints of the best
-or the final model are then not reported.
+The finding is a *suspicion* (a note) if amplint sees no code that loads the optimizer's state, or if only functions do
+that the program never calls. Checkpoints of the best or the final model are then not reported.
 
 amplint reports nothing:
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from amplint.base.paths import seen_from
+from amplint.base.paths import NOTEBOOK, seen_from
 from amplint.model.calls.call_sites import callers
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.loop_sources import container_of
-from amplint.model.project.importers import loader_of_optimizers
+from amplint.model.project.importers import loader_of_optimizers, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round, loop_of, loops_round, upwards
@@ -52,7 +52,30 @@ def _loads_in_sight(module: Module) -> list[ir.Call]:
         and not is_of_none(module, of)
         and not goes_back(module, call)
         and not _is_over(module, call, _UP)
+        and not _is_never_run(module, call)
     ]
+
+
+def _is_never_run(module: Module, load: ir.Call) -> bool:
+    """Whether a load is in a function that nothing uses, in a program that trains: no run of it resumes.
+
+    In a notebook someone may call it by hand, and so they may where nothing calls what trains, either.
+    """
+    function = ir.function_of(load)
+    if function is None or function.cls is not None or module.source.filename.endswith(NOTEBOOK):
+        return False
+    if any(ir.is_variable(each, function.name) for each in module.whole.near(function.name).values):
+        return False
+    trains = (each for each in module.whole.called("backward") if _runs(module, each, _UP))
+    return any(True for _ in trains) and surely_lack(
+        module.source.filename, re.compile(rb"\b%s\b" % function.name.encode())
+    )
+
+
+def _runs(module: Module, node: ir.Node, up: int) -> bool:
+    """Whether the file's own program comes to a place."""
+    function = ir.function_of(node)
+    return function is None or (up > 0 and any(_runs(module, each, up - 1) for each in callers(module, function)))
 
 
 def is_loaded_by_nobody(module: Module) -> bool:
