@@ -413,6 +413,8 @@ class Follower:
             return self._parameter(function, name, frame)
         if (unpacked := self._unpacked(bindings, name, frame)) is not None:
             return unpacked
+        if (setting := self._overwritten(bindings)) is not None:
+            return _out_of_sight(name, setting, frame)
         assigned = [each for each in bindings if isinstance(each, Assigned) and not is_changed(each)]
         others = [each for each in bindings if each not in assigned]
         if len(others) == 1 and (given := ir.parameter_of(others[0])) is not None:
@@ -427,6 +429,15 @@ class Follower:
             sources = tuple(each._replace(doubt=Doubt.REPLACED) for each in sources)  # it adds to one of them
         outer = _home(bindings, frame)
         return Step((*before, *sources), whole and not others and not at_any_time, outer)
+
+    def _overwritten(self, bindings: list[Binding]) -> ir.Value | None:
+        """The constant of the file's top level that a variable is unless code that the file runs then, and that can't be
+        seen, has set it otherwise: `dtype = "bfloat16"`, and then `exec(open("settings.py").read())`.
+        """
+        only = bindings[0] if len(bindings) == 1 else None
+        if not isinstance(only, Assigned) or not isinstance(only.value, ir.Constant) or ir.function_of(only.value):
+            return None
+        return only.value if any(only.value.id < each.id for each in self._module.once(_runs_unseen)) else None
 
     def _replaced(self, function: ir.Function, name: ir.Name, by: list[Assigned], frame: Frame | None) -> Step:
         """What a variable is that is a parameter where none of some assignments is made."""
@@ -709,6 +720,12 @@ def _is_set(module: Module, attr: str) -> bool:
 def _sets_by_name(module: Module) -> bool:
     """Whether the code sets attributes by names that it computes."""
     return any(_SETS_BY_NAME.search(code_of(text)) for text in module.texts)
+
+
+def _runs_unseen(module: Module) -> list[ir.Call]:
+    """The calls at a file's top level that run code which can't be seen, and may set any of its variables."""
+    calls = (each for each in module.calls_of("builtins.exec") if ir.function_of(each) is None)
+    return [each for each in calls if each.positional and not isinstance(each.positional[0], ir.Constant)]
 
 
 def _of_option(found: Option, value: ir.Attribute, *, is_it: bool) -> Iterator[Leaf]:

@@ -41,6 +41,12 @@ CONFIG = "from dataclasses import dataclass\n@dataclass\nclass C:\n    v: int = 
     [
         ("ask(1)", ["1"]),
         ("v = 1\nv = 2\nask(v)", ["2"]),
+        ("v = 1\nexec(open('settings.py').read())\nask(v)", ["?", "~1"]),
+        ("v = 1\nif x:\n    exec(x)\ndef f():\n    ask(v)", ["?", "~1"]),
+        ("exec(x)\nv = 1\nask(v)", ["1"]),
+        ("v = 1\nexec('import os')\nask(v)", ["1"]),
+        ("v = 1\ndef f():\n    exec(x)\nask(v)", ["1"]),
+        ("v = make()\nexec(x)\nask(v)", ["make()"]),
         ("v = 1\nfor v in x:\n    pass\nask(v)", ["?", "1"]),
         ("v = 1\nv += 1\nask(v)", ["?", "~1"]),
         ("ask(unknown)", ["unknown"]),
