@@ -431,8 +431,8 @@ class Follower:
         return Step((*before, *sources), whole and not others and not at_any_time, outer)
 
     def _overwritten(self, bindings: list[Binding]) -> ir.Value | None:
-        """The constant of the file's top level that a variable is unless code that the file runs then, and that can't be
-        seen, has set it otherwise: `dtype = "bfloat16"`, and then `exec(open("settings.py").read())`.
+        """The constant of the file's top level that a variable is, unless code that the file runs next, and that can't
+        be seen, sets it otherwise: `dtype = "bfloat16"`, and then `exec(open("settings.py").read())`.
         """
         only = bindings[0] if len(bindings) == 1 else None
         if not isinstance(only, Assigned) or not isinstance(only.value, ir.Constant) or ir.function_of(only.value):
