@@ -169,9 +169,12 @@ def check(module: Module) -> Iterator[Finding]:
         if _may_scale(module, each):
             continue
         entered = [one for one in each.entered if one.at not in of_losses and not is_arithmetic(module, one.at)]
-        finding = next(filter(None, (_judge(module, each, one) for one in entered)), None)
-        if finding is not None:
-            yield finding
+        judged = ((one, _judge(module, each, one)) for one in entered)
+        for opened, finding in [(one, finding) for one, finding in judged if finding is not None][:1]:
+            function = ir.function_of(each.event.call)
+            yield finding._replace(
+                cause=f"unscaled {function.id if function is not None else 0} {opened.region.call.id}"
+            )
 
 
 def _of_apex(module: Module) -> Iterator[Finding]:

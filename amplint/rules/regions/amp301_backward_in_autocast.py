@@ -78,10 +78,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Severity
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
+from amplint.rules.shared.default_values import holds_by_default, off_by_default
 from amplint.rules.shared.in_region import (
     BACKWARD,
+    Inside,
     cause,
     confidence_in,
     differs,
@@ -91,6 +94,7 @@ from amplint.rules.shared.in_region import (
     region_line,
     stale,
 )
+from amplint.rules.shared.scaler_order import in_words
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -121,14 +125,24 @@ def check(module: Module) -> Iterator[Finding]:
             what, end = f"`{module.on_one_line(call.func)}` runs backward", "this call"
         yield rule.finding(
             module.span(call),
-            f"{what} inside the autocast region on {region_line(module, found.region)}: {effect}; "
-            f"{_first(module)}end the region before {end}",
+            f"{_if_on(module, found)}{what} inside the autocast region on {region_line(module, found.region)}: "
+            f"{effect}; {_first(module)}end the region before {end}",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if part else None,
             confidence=confidence_in(module, found),
             cause=cause(found.region),
         )
+
+
+def _if_on(module: Module, found: Inside) -> str:
+    """The setting without which the region is off, in words, if it is off by default."""
+    made = module.value(found.region.call)
+    region = region_of(module, made) if isinstance(made, ir.Call) else None
+    if region is not None and region.enabled is not None and holds_by_default(module, region.enabled) is False:
+        return f"if {in_words(module.on_one_line(region.enabled), True)}, "
+    off = off_by_default(module, made) or off_by_default(module, found.event.call)
+    return f"if {in_words(module.on_one_line(off[0]), off[1])}, " if off is not None else ""
 
 
 def _first(module: Module) -> str:

@@ -117,7 +117,7 @@ from amplint.rules.shared.checkpoints import (
     states_unclear,
     why_no_slot,
 )
-from amplint.rules.shared.default_values import holds_by_default
+from amplint.rules.shared.default_values import holds_by_default, off_by_default
 from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.missing_keys import lacks_what_is_read
@@ -917,19 +917,10 @@ def _only_if_set(module: Module, usage: ScalerUsage) -> str:
         if not asked or any(term.op != Op.ON for term in asked):  # not only whether there is cuda
             return f"if {in_words(module.on_one_line(enabled), True)}, "
     scales = [each.event.call for each in scaled_by(module, usage.made.call)]
-    off = [_off_by_default(module, each) for each in scales]
-    made = _off_by_default(module, usage.made.call)
+    off = [off_by_default(module, each) for each in scales]
+    made = off_by_default(module, usage.made.call)
     first = made or (off[0] if off and all(off) else None)
     return f"if {in_words(module.on_one_line(first[0]), first[1])}, " if first is not None else ""
-
-
-def _off_by_default(module: Module, node: ir.Node) -> tuple[ir.Value, bool] | None:
-    """A test around a node that by default comes out otherwise than the node needs, and how it has to."""
-    for test, holds in conditions_round(node):
-        by_default = holds_by_default(module, test)
-        if by_default is not None and by_default is not holds:
-            return test, holds
-    return None
 
 
 # --- checkpoints that are made out of sight --------------------------------------------------------------------------

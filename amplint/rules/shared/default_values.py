@@ -11,6 +11,7 @@ from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import Leaf, asked, option_read, parameter_read, values_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.operators import COMPARES
 
 if TYPE_CHECKING:
@@ -70,6 +71,15 @@ def holds_by_default(module: Module, test: ir.Value) -> bool | None:
         return None if number is None else bool(number)
 
     return truth_of(test, part)
+
+
+def off_by_default(module: Module, node: ir.Node) -> tuple[ir.Value, bool] | None:
+    """A test around a node that by default comes out otherwise than the node needs, and how it has to."""
+    for test, holds in conditions_round(node):
+        by_default = holds_by_default(module, test)
+        if by_default is not None and by_default is not holds:
+            return test, holds
+    return None
 
 
 def _is_text_by_default(module: Module, test: ir.Compare) -> bool | None:
