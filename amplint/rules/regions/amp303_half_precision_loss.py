@@ -206,12 +206,10 @@ def _effect(module: Module, seen: Seen, *, scaled: bool) -> str:
     if seen.operands[0][1].names == SOME_HALF and _starts_from_scale(module, seen):
         return "in float16 its gradient is inf at the initial scale, and the first step is skipped"
     what = "the loss" if seen.spelling not in _LOGARITHMS else "each"
-    dtype = dtype_of(seen.operands[0][1])
-    return (
-        f"{what} is rounded to {dtype}"
-        if _has_no_gradients(module, seen)
-        else (f"{what} and its gradient are rounded to {dtype}")
-    )
+    kind = seen.operands[0][1]
+    to = f" to {dtype_of(kind)}" if kind.names != SOME_HALF else ""
+    rounded = f"{what} is rounded" if _has_no_gradients(module, seen) else f"{what} and its gradient are rounded"
+    return f"{rounded}{to}"
 
 
 def _has_no_gradients(module: Module, seen: Seen) -> bool:
