@@ -30,13 +30,14 @@ otherwise a suspicion. These rates are small:
 
 amplint reports nothing:
 
-- if the model, or a part of it, is cast back;
+- if the model, or a part of it that is trained, is cast back before the training ends;
 - if only single parameters are cast;
 - if the cast comes after the training;
 - if the model is frozen, or only another part of it is trained (`model.head.parameters()`);
 - if DeepSpeed, FSDP or apex is imported, which can keep float32 copies;
 - if only peft adapters are trained, which are float32. Adapters in half precision are reported: those of
-  `model.add_adapter(...)` and `get_peft_model(..., autocast_adapter_dtype=False)`, and those that are cast later.
+  `model.add_adapter(...)` and `get_peft_model(..., autocast_adapter_dtype=False)`, and those of any library that are
+  added first and cast with the model later (`set_attn_processor` of diffusers).
 
 ## Why is this bad?
 - Small updates are rounded away: updates below about 0.05 % of the weight in float16, and below 0.4 % in bfloat16. In a

@@ -39,8 +39,8 @@ _SETS = ("set_attn_processor", "set_lora_layer")
 _UPCAST_OPTION = "autocast_adapter_dtype"
 # Layers that are quantized tell adapters nothing of a dtype.
 _QUANTIZES = re.compile(r"quantization_config|load_in_[48]bit|kbit")
-# What adds adapters to a model that it is given, by its name.
-_ADDS_BY_NAME = re.compile(r"(?i)^_?(inject|add|apply|insert|attach|modify|setup|set_?up|install)_?\w*(lora|adapter)")
+# What adds something to a model that it is given, by its name.
+_VERBS = re.compile(r"(?i)^_?(inject|add|apply|insert|attach|modify|set_?up|install)")
 _MANY = 16  # calls that lead to where adapters are added
 # What is made of parts of a model, by the name of its class.
 LISTS = re.compile(r"(Layers|ModuleList|ModuleDict|Sequential)$")
@@ -131,7 +131,10 @@ def _added_to(module: Module, added: ir.Call) -> set[str]:
         names = module.names.of(added.func)
         is_pefts = bool(names) and all(each.startswith("peft.") for each in names)
     else:
-        is_pefts = _ADDS_BY_NAME.search(name) is not None and local_function(module, added.func) is None
+        base = added.func.base if isinstance(added.func, ir.Attribute) else None
+        of_class = ir.last_name(base) if base is not None else ""
+        is_named = names_adapters(name) or (of_class[:1].isupper() and names_adapters(of_class))
+        is_pefts = is_named and bool(_VERBS.search(name)) and local_function(module, added.func) is None
     if not is_pefts:
         return set()
     given = {key for arg in added.args if (key := known.key(arg.value)) is not None}

@@ -55,6 +55,7 @@ from amplint.rules.shared.adapters import (
     adapts,
     adapts_another,
     by_choice,
+    has_adapters,
     is_quantized,
     makes_them_half,
     names_adapters,
@@ -312,6 +313,20 @@ def _is_untrained(module: Module, half: Cast, keys: frozenset[str]) -> bool:
     return bool(part) and (not part.isdisjoint(wholly_frozen(module)) or _is_only_asked(module, part))
 
 
+def trained_by(module: Module, model: str) -> set[str]:
+    """The optimizers that have a model's parameters, or those of adapters that are added to it, in sight."""
+    owned = {*_owned_by_any(module, frozenset({model}), "")}
+    return owned or ({*_of_adapters(module)} if has_adapters(module, frozenset({model})) else set())
+
+
+def adapters_stay(module: Module, model: str, cast: ir.Call) -> bool:
+    """Whether a model has adapters that are float32, whatever a call casts the model to."""
+    keys = frozenset({model})
+    if not has_adapters(module, keys):
+        return False
+    return not makes_them_half(module, keys, cast) or bool(module.once(_casts_of_parameters))
+
+
 def _optimizers(
     module: Module, half: Cast, keys: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
@@ -497,17 +512,15 @@ def _roots_of_groups(module: Module, params: ir.Value) -> set[str]:
             continue
         seen.add(one)
         found = known.parameters_roots(value)
-        roots |= found.union(*(_looped_over(module, each) for each in ir.walk_values(value)))
+        roots |= found.union(*(_wholes(module, each) for each in ir.walk_values(value)))
         left += _parts_of_group(module, value) if not found else ()
     return roots
 
 
-def _looped_over(module: Module, value: ir.Value) -> set[str]:
-    """The keys of the models whose parts a loop takes the parameters of: `for part in net.parts: part.parameters()`."""
+def _wholes(module: Module, value: ir.Value) -> set[str]:
+    """The keys of the models of whose parts a value takes the parameters, in a loop or through a variable."""
     part = ir.called_on(value, "parameters", "named_parameters")
-    bindings = module.names.bindings(part) if isinstance(part, ir.Name) else ()
-    loops = [each for each in bindings if isinstance(each, ir.Other) and each.why == "loop"]
-    return whole_of(module, part) if part is not None and loops and len(loops) == len(bindings) else set()
+    return whole_of(module, part) if part is not None else set()
 
 
 def _parts_of_group(module: Module, value: ir.Value) -> Iterator[ir.Value]:
@@ -592,7 +605,7 @@ def _handed_down(module: Module, half: Cast, keys: set[str]) -> set[str]:
         for call in near_kept(module, {key}).calls if len(found) < _MANY_PARTS else ():
             function, names = _received(module, call, key) if not _is_made_earlier(call, half) else (None, [])
             inside = [known.variable(function.scope, name) for name in names] if function is not None else []
-            found += [each for each in inside if each not in found and _stays(module, each)]
+            found += [each for each in inside if each not in found and stays(module, each)]
     return {*found} - keys
 
 
@@ -603,7 +616,7 @@ def _is_made_earlier(call: ir.Node, half: Cast) -> bool:
     return not any(loop in loops_round(half.call) for loop in loops_round(call))
 
 
-def _stays(module: Module, key: str) -> bool:
+def stays(module: Module, key: str) -> bool:
     """Whether a variable always has the model that it has at first: it is at most moved or wrapped."""
     known = objects(module)
     for statement in near_kept(module, {key}).statements:
