@@ -118,7 +118,13 @@ from amplint.rules.shared.half_models import (
 )
 from amplint.rules.shared.lightning import Setup, setups
 from amplint.rules.shared.lowered_rates import is_lowered, schedules
-from amplint.rules.shared.transformers_trainers import has_engine, learning_rate, makes_arguments, trainers
+from amplint.rules.shared.transformers_trainers import (
+    argument_given,
+    has_engine,
+    learning_rate,
+    makes_arguments,
+    trainers,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -230,11 +236,11 @@ def _of_trainers(module: Module, model: HalfModel) -> Iterator[Finding]:
             continue
         leaves = values_of(module, trainer.args).leaves if trainer.args is not None else ()
         made = leaves[0].value if len(leaves) == 1 else None
-        if not isinstance(made, ir.Call) or not makes_arguments(module, made) or has_engine(made):
+        if not isinstance(made, ir.Call) or not makes_arguments(module, made) or has_engine(module, made):
             continue
-        if made.keyword("fsdp") is not None or _is_on(module, made.keyword("fp16")):
+        if argument_given(module, made, "fsdp") is not None or _is_on(module, argument_given(module, made, "fp16")):
             continue  # a float16 model raises there, as AMP208 says
-        rate, mixes = learning_rate(module, made), _is_on(module, made.keyword("bf16"))
+        rate, mixes = learning_rate(module, made), _is_on(module, argument_given(module, made, "bf16"))
         happens = f"updates below about {_LEAST[model.dtype]} of a weight are rounded away"
         if model.dtype == "bfloat16" and rate is not None and rate <= _SMALL_RATE:
             happens = _rounded_away(rate, "learning_rate")
