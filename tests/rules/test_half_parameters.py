@@ -205,7 +205,7 @@ class Own(torch.nn.Module):
     [
         ("Critic()", "", "", True),
         ("Critic()", "critic.train()", "", True),
-        ("Critic()", "add_lora(critic)", "", False),
+        ("Critic()", "add_lora(critic)", "", True),  # which are cast with it
         ("Critic(adapters=2)", "", "", False),
         ("get_peft_model(Critic())", "", "", False),
         ("Own()", "", OWN_CRITIC, False),

@@ -562,6 +562,8 @@ class Follower:
                 return self._of_body(defined, value.attr, by_name=True)
             if all(isinstance(each, Imported) for each in bound) and self._imported(value.base) is None:
                 return self._imported(value)
+            if self._module.names.of(root) == {"torch"}:  # `torch = lazy_torch()`
+                return None
         return self._of_object(value, value.base, frame)
 
     def _of_self(self, value: ir.Attribute, cls: ir.Class) -> Step | None:

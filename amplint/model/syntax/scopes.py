@@ -188,7 +188,17 @@ class Names:
             return self.of(binding.value)
         if isinstance(binding, Defined):
             return frozenset((LOCAL + name,))
-        return frozenset((UNKNOWN,))
+        return self._of_unpacked(binding) or frozenset((UNKNOWN,))
+
+    def _of_unpacked(self, binding: Binding) -> frozenset[str]:
+        """What a function of the program imports and returns with others: `torch, np = lazy_imports()`."""
+        target = binding.node if isinstance(binding, ir.Other) else None
+        display = target.parent if isinstance(target, ir.Name) else None
+        assign = display.parent if isinstance(display, ir.Sequence) and not display.unpacks() else None
+        call = assign.value if isinstance(assign, ir.Assign) else None
+        if not isinstance(display, ir.Sequence) or not isinstance(call, ir.Call):
+            return frozenset()
+        return self._of_call(call, next(n for n, each in enumerate(display.items) if each is target))
 
     def _of_unbound(self, name: str, module: Scope) -> frozenset[str]:
         found = {
@@ -210,20 +220,24 @@ class Names:
         only = self.only_binding(value.base) if isinstance(value.base, ir.Name) else None
         return only.passes_on.get(value.attr, frozenset()) if isinstance(only, Imported) else frozenset()
 
-    def _of_call(self, call: ir.Call) -> frozenset[str]:
-        """What a function of the program imports and returns (`torch = lazy_torch()`); empty: it does more."""
+    def _of_call(self, call: ir.Call, place: int | None = None) -> frozenset[str]:
+        """What a function of the program imports and returns (`torch = lazy_torch()`); empty: it does more.
+
+        `place`: of what is returned in a tuple, the only item that counts.
+        """
         if call.id in self._called:
             self._cut += 1
             return frozenset()  # a function that returns what it returns itself
         self._called.add(call.id)
         try:
-            if named := self._imported(call):
+            if place is None and (named := self._imported(call)):
                 return named
             function = self.definition(call.func)
             if not isinstance(function, ir.Function) or function.is_generator or function.is_async:
                 return frozenset()
             returns = (each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return))
-            found = [self._imported(each.value) for each in returns]
+            values = [each.value if place is None else _item(each.value, place) for each in returns]
+            found = [self._imported(each) for each in values]
             return frozenset().union(*found) if all(found) else frozenset()
         finally:
             self._called.discard(call.id)
@@ -260,6 +274,12 @@ class Names:
         cls = owner_class(value)
         if cls is not None:
             yield from cls.stored(value.attr)
+
+
+def _item(value: ir.Value | None, place: int) -> ir.Value | None:
+    """What a tuple that is written out has at a place."""
+    is_plain = isinstance(value, ir.Sequence) and not value.unpacks() and place < len(value.items)
+    return value.items[place] if isinstance(value, ir.Sequence) and is_plain else None
 
 
 def owner_class(value: ir.Attribute) -> ir.Class | None:

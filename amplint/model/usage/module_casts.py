@@ -14,6 +14,7 @@ from amplint.model.syntax.nesting import ifs_round, loop_of
 from amplint.model.torch_facts.modules import CASTS, RETURNS_ITSELF
 from amplint.model.torch_facts.op_spellings import CASTS as OF_TENSORS
 from amplint.model.usage.mentions_of import near_kept
+from amplint.model.usage.whole_models import unwrapped
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -70,6 +71,29 @@ def _asked_of(module: Module, statement: ir.Statement) -> list[Cast]:
             if call is not None and key is not None and dtype not in ("float32", "float64"):
                 found.append(Cast(call, key, dtype))
     return found
+
+
+def casts_handed_on(module: Module) -> list[Cast]:
+    """The casts to what may be a half dtype of what is handed to a call at once: `validate(model.half())`."""
+    return module.once(_casts_handed_on)
+
+
+def _casts_handed_on(module: Module) -> list[Cast]:
+    found = []
+    for call in module.whole.calling("to", "half", "bfloat16").calls:
+        arms = (each for arg in call.args for each in _arms(arg.value))
+        for value in arms:
+            cast, root = _last_cast(module, value)
+            key = objects(module).key(unwrapped(module, root)) if cast is not None else None
+            dtype = cast_to(module, cast) if cast is not None else None
+            if cast is not None and key is not None and dtype not in ("float32", "float64"):
+                found.append(Cast(cast, key, dtype))
+    return found
+
+
+def _arms(value: ir.Value) -> list[ir.Value]:
+    """A value, or the two of a choice."""
+    return [*_arms(value.then), *_arms(value.other)] if isinstance(value, ir.Conditional) else [value]
 
 
 def returned_casts(module: Module) -> list[tuple[ir.Call, str | None]]:

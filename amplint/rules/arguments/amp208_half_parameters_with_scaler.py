@@ -15,11 +15,11 @@ optimizer.
 
 amplint reports nothing if:
 
-- the model, or a part of it, is cast back;
+- the model, or a part of it that is trained, is cast back before the training ends;
 - only single parameters are cast;
 - the cast comes after the training;
 - something that is built from the model is trained instead, such as peft adapters (unless they are added only with an
-  option that is off by default);
+  option that is off by default, or are cast with the model later);
 - the scaler is a ShardedGradScaler, which supports float16 gradients;
 - the optimizer is fused, and `unscale_` is never called for it;
 - the cast and the scaler are under conditions that may exclude each other.

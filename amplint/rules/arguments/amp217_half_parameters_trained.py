@@ -30,13 +30,14 @@ otherwise a suspicion. These rates are small:
 
 amplint reports nothing:
 
-- if the model, or a part of it, is cast back;
+- if the model, or a part of it that is trained, is cast back before the training ends;
 - if only single parameters are cast;
 - if the cast comes after the training;
 - if the model is frozen, or only another part of it is trained (`model.head.parameters()`);
 - if DeepSpeed, FSDP or apex is imported, which can keep float32 copies;
 - if only peft adapters are trained, which are float32. Adapters in half precision are reported: those of
-  `model.add_adapter(...)` and `get_peft_model(..., autocast_adapter_dtype=False)`, and those that are cast later.
+  `model.add_adapter(...)` and `get_peft_model(..., autocast_adapter_dtype=False)`, and those of any library that are
+  added first and cast with the model later (`set_attn_processor` of diffusers).
 
 ## Why is this bad?
 - Small updates are rounded away: updates below about 0.05 % of the weight in float16, and below 0.4 % in bfloat16. In a
@@ -117,7 +118,13 @@ from amplint.rules.shared.half_models import (
 )
 from amplint.rules.shared.lightning import Setup, setups
 from amplint.rules.shared.lowered_rates import is_lowered, schedules
-from amplint.rules.shared.transformers_trainers import has_engine, learning_rate, makes_arguments, trainers
+from amplint.rules.shared.transformers_trainers import (
+    argument_given,
+    has_engine,
+    learning_rate,
+    makes_arguments,
+    trainers,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -229,11 +236,11 @@ def _of_trainers(module: Module, model: HalfModel) -> Iterator[Finding]:
             continue
         leaves = values_of(module, trainer.args).leaves if trainer.args is not None else ()
         made = leaves[0].value if len(leaves) == 1 else None
-        if not isinstance(made, ir.Call) or not makes_arguments(module, made) or has_engine(made):
+        if not isinstance(made, ir.Call) or not makes_arguments(module, made) or has_engine(module, made):
             continue
-        if made.keyword("fsdp") is not None or _is_on(module, made.keyword("fp16")):
+        if argument_given(module, made, "fsdp") is not None or _is_on(module, argument_given(module, made, "fp16")):
             continue  # a float16 model raises there, as AMP208 says
-        rate, mixes = learning_rate(module, made), _is_on(module, made.keyword("bf16"))
+        rate, mixes = learning_rate(module, made), _is_on(module, argument_given(module, made, "bf16"))
         happens = f"updates below about {_LEAST[model.dtype]} of a weight are rounded away"
         if model.dtype == "bfloat16" and rate is not None and rate <= _SMALL_RATE:
             happens = _rounded_away(rate, "learning_rate")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_sites import callers
+from amplint.model.calls.call_sites import callers, passed_by
 from amplint.model.calls.external_calls import local_class, local_function
 from amplint.model.inference.formulas import Formula, both, contradict, either, negated, possible
 from amplint.model.inference.value_sets import decided, is_vague
@@ -14,16 +15,18 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.text_scan import code_of
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import casts
+from amplint.model.usage.whole_models import whole_of
 from amplint.rules.shared.default_values import holds_by_default
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 # Adapters are float32 whatever the model is, and it is frozen.
-_ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
-_OF_ADAPTERS = re.compile(r"(?i)peft|lora|adapter|kbit")
+_ADAPTS = re.compile(r"(?i)\bpeft|lora|lokr|lycoris|adapter|kbit")
+_OF_ADAPTERS = re.compile(r"(?i)peft|lora|lokr|lycoris|adapter|kbit")
 # What adds adapters to a model, or gives one that has them.
 _ADDS = ("get_peft_model", "add_adapter", "inject_adapter_in_model")
 _LOADS = "PeftModel"
@@ -31,9 +34,16 @@ _LOADS = "PeftModel"
 # float32, and the argument that turns this off.
 _IN_DTYPE = ("add_adapter", "inject_adapter_in_model")
 _UPCASTS = "get_peft_model"
+# Methods that make layers a part of a model, in the dtype that these have (diffusers).
+_SETS = ("set_attn_processor", "set_lora_layer")
 _UPCAST_OPTION = "autocast_adapter_dtype"
 # Layers that are quantized tell adapters nothing of a dtype.
 _QUANTIZES = re.compile(r"quantization_config|load_in_[48]bit|kbit")
+# What adds something to a model that it is given, by its name.
+_VERBS = re.compile(r"(?i)^_?(inject|add|apply|insert|attach|modify|set_?up|install)")
+_MANY = 16  # calls that lead to where adapters are added
+# What is made of parts of a model, by the name of its class.
+LISTS = re.compile(r"(Layers|ModuleList|ModuleDict|Sequential)$")
 _DEEP = 2  # calls that lead to where adapters are added
 
 
@@ -61,34 +71,106 @@ def _handles_adapters(call: ir.Call) -> bool:
     return any(not isinstance(each, ir.Constant) or bool(each.value) for each in given)
 
 
+class _Addition(NamedTuple):
+    """A call that adds adapters to a model kept at `key`; `at`: it, or the call that leads to it there."""
+
+    call: ir.Call
+    at: ir.Call
+    key: str
+
+
 def makes_them_half(module: Module, models: frozenset[str], cast: ir.Call) -> bool:
     """Whether the adapters of a model with some keys are in the dtype that a call casts it to: they are added by what
     takes the layers' dtype, or before the cast.
     """
     if any(map(_QUANTIZES.search, map(code_of, module.texts))):
         return False
-    return any(_is_half(module, each, models, cast) for each in module.whole.near(*_IN_DTYPE, _UPCASTS).calls)
+    return any(each.key in models and _is_half(module, each, cast) for each in module.once(_additions))
 
 
-def _is_half(module: Module, added: ir.Call, models: frozenset[str], cast: ir.Call) -> bool:
-    """Whether a call adds adapters to one of some models that are in the dtype of a cast."""
+def has_adapters(module: Module, models: frozenset[str]) -> bool:
+    """Whether adapters are added in sight to a model with some keys."""
+    return any(each.key in models for each in module.once(_additions))
+
+
+def _additions(module: Module) -> list[_Addition]:
+    """The calls that add adapters to models, or make a module of adapters, and those that lead to them."""
+    found = list[_Addition]()
+    for call in module.whole.near(*_IN_DTYPE, _UPCASTS, *_SETS, _OF_ADAPTERS).calls:
+        found += [_Addition(call, call, key) for key in _added_to(module, call)]
+    for each in found:  # grows
+        parameter = objects(module).parameter_of(each.key) if len(found) < _MANY else None
+        for call, given in passed_by(module, *parameter) if parameter is not None else ():
+            key = objects(module).key(given) if given is not None else None
+            more = _Addition(each.call, call, key) if key is not None else each
+            found += [more] if more not in found else []
+    return [*found, *_modules_of_adapters(module, {each.key for each in found})]
+
+
+def _modules_of_adapters(module: Module, models: set[str]) -> Iterator[_Addition]:
+    """The calls that make a module of adapters, by the class's name, or of parts of models that have some:
+    `lora = LoRANetwork(net)`, `layers = AttnProcsLayers(net.attn_processors)`.
+    """
+    for statement in module.whole.near(_OF_ADAPTERS, *(models and (LISTS,))).statements:
+        made = ir.before_calls(statement.value, *RETURNS_ITSELF) if isinstance(statement, ir.Assign) else None
+        if not isinstance(statement, ir.Assign) or not isinstance(made, ir.Call):
+            continue
+        name = ir.last_name(made.func)
+        is_list = LISTS.search(name) and any(whole_of(module, each) & models for each in made.positional)
+        if is_list or (names_adapters(name) and not name.endswith("Config") and name != _UPCASTS):
+            keys = (objects(module).key(each) for each in statement.targets)
+            yield from (_Addition(made, made, key) for key in keys if key is not None)
+
+
+def _added_to(module: Module, added: ir.Call) -> set[str]:
+    """The keys of the model that a call adds adapters to: one of its methods, or of its parts', or what it is given."""
     name, known = ir.last_name(added.func), objects(module)
-    if name == "add_adapter":
-        given = [added.func.base] if isinstance(added.func, ir.Attribute) else []
-    else:
+    if name == "add_adapter" or _sets_adapters(module, added):
+        return whole_of(module, added.func.base) if isinstance(added.func, ir.Attribute) else set()
+    if name in (*_IN_DTYPE, _UPCASTS):
         names = module.names.of(added.func)
-        of_peft = bool(names) and all(each.startswith("peft.") for each in names)
-        given = [arg.value for arg in added.args] if of_peft else []
-    if (
-        not given
-        or _is_other_way(module, added, cast)
-        or not {*map(known.key, given), *known.assigned_to(added)} & models
-    ):
+        is_pefts = bool(names) and all(each.startswith("peft.") for each in names)
+    else:
+        base = added.func.base if isinstance(added.func, ir.Attribute) else None
+        of_class = ir.last_name(base) if base is not None else ""
+        is_named = names_adapters(name) or (of_class[:1].isupper() and names_adapters(of_class))
+        is_pefts = is_named and bool(_VERBS.search(name)) and local_function(module, added.func) is None
+    if not is_pefts:
+        return set()
+    given = {key for arg in added.args if (key := known.key(arg.value)) is not None}
+    return given.union(known.assigned_to(added) if name in (*_IN_DTYPE, _UPCASTS) else ())
+
+
+def _sets_adapters(module: Module, call: ir.Call) -> bool:
+    """Whether a call makes layers a part of a model that are named like adapters, or filled with what is."""
+    return ir.last_name(call.func) in _SETS and any(reads_adapters(module, arg.value) for arg in call.args)
+
+
+def reads_adapters(module: Module, value: ir.Value) -> bool:
+    """Whether adapters are in a value, or in what is stored in the variables that it reads."""
+    if names_adapters(module.text(value)):
+        return True
+    known = objects(module)
+    kept = {key for each in ir.walk_values(value) if isinstance(each, ir.Name) and (key := known.key(each)) is not None}
+    stored = (each for each in near_kept(module, kept).statements if kept and isinstance(each, ir.Assign))
+    return any(names_adapters(module.text(each)) for each in stored if _stores(module, each, kept))
+
+
+def _stores(module: Module, assign: ir.Assign, kept: set[str]) -> bool:
+    """Whether a statement sets one of some variables, also with others, or an item of it."""
+    parts = [each for whole in assign.targets for each in (whole.items if isinstance(whole, ir.Sequence) else [whole])]
+    bases = (each.base if isinstance(each, ir.Subscript) else each for each in parts)
+    return any(objects(module).key(each) in kept for each in bases)
+
+
+def _is_half(module: Module, added: _Addition, cast: ir.Call) -> bool:
+    """Whether a call adds adapters to a model that are in the dtype of a cast of it."""
+    if _is_other_way(module, added.at, cast):
         return False
-    flag = added.keyword(_UPCAST_OPTION)
+    name, flag = ir.last_name(added.call.func), added.call.keyword(_UPCAST_OPTION)
     stays = isinstance(flag, ir.Constant) and flag.value is False
-    is_before = added.id < cast.id and ir.function_of(added) is ir.function_of(cast)
-    return name in _IN_DTYPE or (name == _UPCASTS and (stays or is_before))
+    is_before = added.at.id < cast.id and ir.function_of(added.at) is ir.function_of(cast)
+    return is_before or name in _IN_DTYPE or (name == _UPCASTS and stays)
 
 
 def _is_other_way(module: Module, added: ir.Call, cast: ir.Call) -> bool:
@@ -110,8 +192,8 @@ def by_choice(module: Module, models: frozenset[str], cast: Formula) -> bool:
     known = decided(module)
     added = [
         each
-        for each in module.whole.near(*_ADDS, _LOADS).calls
-        if ir.last_name(each.func) in _ADDS or _loads_adapters(each)
+        for each in module.whole.near(*_ADDS, *_SETS, _LOADS).calls
+        if ir.last_name(each.func) in _ADDS or _loads_adapters(each) or _sets_adapters(module, each)
     ]
     if not added or not all(_is_asked_for(module, each) for each in added):
         return False
@@ -123,8 +205,14 @@ def by_choice(module: Module, models: frozenset[str], cast: Formula) -> bool:
         _OF_ADAPTERS.search(module.text(each)) and not _is_asked_for(module, each)
         for each in others
         if isinstance(each, (ir.Assign, ir.Expr, ir.Return))
+        and not _sets_flag(each)
         and any(_reads(module, one, models) for one in each.values())
     )
+
+
+def _sets_flag(statement: ir.Statement) -> bool:
+    """Whether a statement says whether a model is trained: `net.requires_grad_(not args.use_lora)`."""
+    return isinstance(statement, ir.Expr) and ir.called_on(statement.value, "requires_grad_") is not None
 
 
 def _loads_adapters(call: ir.Call) -> bool:

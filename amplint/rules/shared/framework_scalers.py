@@ -15,7 +15,7 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.usage.accelerators import accelerators
-from amplint.rules.shared.transformers_trainers import FLOAT16, has_engine, makes_arguments, trainers
+from amplint.rules.shared.transformers_trainers import FLOAT16, argument_given, has_engine, makes_arguments, trainers
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -56,8 +56,9 @@ def _of_trainers(module: Module, models: set[str]) -> Iterator[FrameworkScaler]:
             continue
         for each in values_of(module, trainer.args).leaves:
             made = each.value
-            flag = made.keyword(FLOAT16) if isinstance(made, ir.Call) and makes_arguments(module, made) else None
+            is_made = isinstance(made, ir.Call) and makes_arguments(module, made)
+            flag = argument_given(module, made, FLOAT16) if isinstance(made, ir.Call) and is_made else None
             on = decided(module).of(flag) if flag is not None else FALSE
-            if flag is not None and on != FALSE and not has_engine(made):
+            if flag is not None and on != FALSE and not has_engine(module, made):
                 said = f"the scaler of the Trainer with `{FLOAT16}={module.on_one_line(flag)}`"
                 yield FrameworkScaler(trainer.call, on, True, said)

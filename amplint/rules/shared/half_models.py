@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
@@ -39,6 +39,7 @@ from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import (
+    LOADS,
     Cast,
     cast_to,
     casts,
@@ -48,14 +49,19 @@ from amplint.model.usage.module_casts import (
     what_is_cast,
 )
 from amplint.model.usage.part_casts import is_idle, is_out_of_sight, part_casts
+from amplint.model.usage.whole_models import whole_of
 from amplint.rules.shared.adapters import (
+    LISTS,
     adapts,
     adapts_another,
     by_choice,
+    has_adapters,
     is_quantized,
     makes_them_half,
     names_adapters,
+    reads_adapters,
 )
+from amplint.rules.shared.enabled_flags import comes_before
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -155,7 +161,7 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     """The model that a cast makes half; None if it, or what is trained, may be of another dtype. `outside`: its keys as
     far as they are known.
     """
-    if _parameters_are_cast(module, half, dtype) or _is_cast_back(module, half, dtype, every):
+    if _parameters_are_cast(module, half, dtype):
         return None
     adapted = module.once(adapts)
     chosen, in_half = _adapted(module, half, dtype)
@@ -166,40 +172,129 @@ def _half_model(module: Module, half: Cast, dtype: str, every: list[Cast], outsi
     passed_in, kept = _passed_in(module, half), _kept_as(module, half)
     elsewhere = outside | kept
     handed = _handed_down(module, half, {half.key} | passed_in | elsewhere)
-    if _is_cast_later(half, dtype, every, elsewhere | passed_in | handed):
-        return None
     keys = _with_others(module, {half.key} | passed_in | elsewhere | handed)
     if not in_half and _is_untrained(module, half, keys):
         return None
-    in_variables = _parts_in_variables(module, dtype, every, keys) if not half.inner else {}
-    owned, given, beside = _optimizers(module, half, keys | in_variables.keys())
+    in_variables = _trained_in_variables(module, half, dtype, every, keys, lists=in_half or not adapted)
+    variables = {each.key for each in in_variables}
+    owned, given, beside = _optimizers(module, half, keys | variables)
+    given |= _of_adapters(module) if in_half and not owned and not given else frozenset()
+    owned -= {each for each in owned if not _is_made_half(module, half, objects(module).owns.get(each, ()))}
+    others = [each for each in every if not _is_after_training(module, each, {*owned, *given, *beside})]
+    trained = _trained_parts(module, keys, owned, in_variables) if not given and not beside else None
+    if _is_cast_back(module, half, dtype, others, trained):
+        return None
+    if _is_cast_later(half, dtype, others, elsewhere | passed_in | handed):
+        return None
     roots = (root for each in owned for root in objects(module).owns.get(each, ()))
-    parts = frozenset((*in_variables, *(root for root in roots if _is_inside(root, keys))))
+    parts = frozenset((*variables, *(root for root in roots if _is_inside(root, keys))))
     if adapted and not chosen and not in_half and not (owned and adapts_another(module, keys)):
         return None
-    doubtful = bool(kept) or wrapped or any(in_variables.values()) or is_out_of_sight(module, half)
+    doubtful = bool(kept) or wrapped or any(each.doubtful for each in in_variables) or is_out_of_sight(module, half)
     held = (half, dtype, keys, parts, bool(elsewhere), doubtful, owned, given, beside)
     return HalfModel(*held, adapts=adapted, by_choice=chosen, has_half=in_half)
 
 
-def _parts_in_variables(module: Module, dtype: str, every: list[Cast], keys: frozenset[str]) -> dict[str, bool]:
-    """The variables that hold a part of a model with some keys, as `unet = pipeline.unet` has it, but those that are
-    frozen or cast otherwise; and whether they may hold something else.
+class _PartKept(NamedTuple):
+    """A variable that holds some parts of a model, by a statement that runs under a condition.
+
+    `is_list`: a module that is made of them; `doubtful`: it may hold something else.
     """
-    known, found = objects(module), dict[str, bool]()
-    others = {*wholly_frozen(module), *(each.key for each in every if each.dtype != dtype)}
+
+    key: str
+    parts: frozenset[str]
+    when: Formula
+    is_list: bool
+    doubtful: bool
+
+
+def _trained_in_variables(
+    module: Module, half: Cast, dtype: str, every: list[Cast], keys: frozenset[str], *, lists: bool
+) -> list[_PartKept]:
+    """The variables that hold a part of a half model, but what is cast otherwise before it is trained; `lists`: also
+    modules that are made of its parts.
+    """
+    found = [
+        each
+        for each in (_parts_in_variables(module, keys) if not half.inner else ())
+        if (lists or not each.is_list) and _is_made_half(module, half, each.parts)
+    ]
+    owned = {*_owned_by_any(module, keys | {each.key for each in found}, half.inner)} if found else set[str]()
+    others = [
+        each
+        for each in (every if found else ())
+        if each.dtype != dtype and each.key not in keys and not _is_after_training(module, each, owned)
+    ]
+    return [
+        each for each in found if not any(_casts_one(module, one, {each.key, *each.parts}, each.when) for one in others)
+    ]
+
+
+def _parts_in_variables(module: Module, keys: frozenset[str]) -> list[_PartKept]:
+    """The variables that hold a part of a model with some keys, as `unet = pipeline.unet` has it, but frozen ones."""
+    known, found = objects(module), list[_PartKept]()
     for statement in near_kept(module, keys).statements:
         target = statement.targets[0] if isinstance(statement, ir.Assign) and len(statement.targets) == 1 else None
         if not isinstance(statement, ir.Assign) or not isinstance(target, ir.Name) or statement.value is None:
             continue
         value, key = statement.value, known.key(target)
-        held = {
-            known.key(each) for each in ((value.then, value.other) if isinstance(value, ir.Conditional) else (value,))
-        }
-        parts = {each for each in held if each is not None and _is_inside(each, keys)}
-        if key is not None and parts and not others & {key, *parts}:
-            found[key] = len(parts) < len(held) or any(True for _ in conditions_round(statement))
+        held = {known.key(each) for each in _held_modules(value)}
+        parts = frozenset(each for each in held if each is not None and _is_inside(each, keys))
+        if key is None or not parts or wholly_frozen(module) & {key, *parts}:
+            continue
+        is_other = len(parts) < len(held) or any(True for _ in conditions_round(statement))
+        found.append(_PartKept(key, parts, decided(module).inside(statement), isinstance(value, ir.Call), is_other))
     return found
+
+
+def _is_made_half(module: Module, half: Cast, parts: Collection[str]) -> bool:
+    """Whether a cast makes some parts half, and the code doesn't replace all of them: those of a pipeline that it is
+    given, or gets later, are as they are.
+    """
+    known, loads = objects(module), ir.last_name(half.call.func) in LOADS
+    replaced = {attribute_of(half.key, arg.keyword) for arg in half.call.args if loads and arg.keyword is not None}
+    for statement in near_kept(module, {half.key}).statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        for target in statement.targets if isinstance(statement, ir.Assign) and value is not None else ():
+            key = known.key(target) if isinstance(target, ir.Attribute) else None
+            moved = ir.before_calls(value, *RETURNS_ITSELF)
+            if key is not None and moved is not None and not _is_made_earlier(target, half):
+                is_same = _is_by_accelerator(module, moved) or _is_same(module, moved, {key})
+                replaced |= {key} if not is_same else set()
+    return not parts or not all(any(contains(key, part) for key in replaced) for part in parts)
+
+
+def _casts_one(module: Module, cast: Cast, parts: Iterable[str], when: Formula) -> bool:
+    """Whether a cast is one of some parts of a model, or of what has them or is in them, in a run of some kind."""
+    return any(overlap(cast.key, each) for each in parts) and not contradict(decided(module).inside(cast.call), when)
+
+
+def _trained_parts(
+    module: Module, keys: frozenset[str], owned: frozenset[str], kept: list[_PartKept]
+) -> list[tuple[str, Formula]] | None:
+    """The parts of a model with some keys that alone some optimizers have, and when; None where they may have more."""
+    found, known = list[tuple[str, Formula]](), objects(module)
+    for optimizer in owned:
+        roots = known.owns.get(optimizer, set())
+        own = [(each, TRUE) for each in roots if _is_inside(each, keys)]
+        own += [
+            (part, one.when) for one in kept for part in one.parts if any(contains(one.key, each) for each in roots)
+        ]
+        if not own or roots & keys:
+            return None
+        found += own
+    return found or None
+
+
+def _held_modules(value: ir.Value) -> list[ir.Value]:
+    """The modules that a value is or may be, or has: `ModuleList([net.a, net.b])`."""
+    if isinstance(value, ir.Conditional):
+        return [*_held_modules(value.then), *_held_modules(value.other)]
+    if not isinstance(value, ir.Call) or not LISTS.search(ir.last_name(value.func)) or len(value.positional) != 1:
+        return [value]
+    only = value.positional[0]
+    only = ir.called_on(only, "values") or only
+    return list(only.items) if isinstance(only, ir.Sequence) and not only.unpacks() else [only]
 
 
 def _is_inside(key: str, keys: frozenset[str]) -> bool:
@@ -216,6 +311,20 @@ def _is_untrained(module: Module, half: Cast, keys: frozenset[str]) -> bool:
     """Whether only a part of a model with some keys is cast, which is frozen, or only there to be asked."""
     part = _part(half, keys)
     return bool(part) and (not part.isdisjoint(wholly_frozen(module)) or _is_only_asked(module, part))
+
+
+def trained_by(module: Module, model: str) -> set[str]:
+    """The optimizers that have a model's parameters, or those of adapters that are added to it, in sight."""
+    owned = {*_owned_by_any(module, frozenset({model}), "")}
+    return owned or ({*_of_adapters(module)} if has_adapters(module, frozenset({model})) else set())
+
+
+def adapters_stay(module: Module, model: str, cast: ir.Call) -> bool:
+    """Whether a model has adapters that are float32, whatever a call casts the model to."""
+    keys = frozenset({model})
+    if not has_adapters(module, keys):
+        return False
+    return not makes_them_half(module, keys, cast) or bool(module.once(_casts_of_parameters))
 
 
 def _optimizers(
@@ -241,10 +350,28 @@ def _adapted(module: Module, half: Cast, dtype: str) -> tuple[bool, bool]:
     return by_choice(module, keys, casts_when(module, half, dtype)), False
 
 
-def _is_cast_back(module: Module, half: Cast, dtype: str, every: list[Cast]) -> bool:
-    """Whether a model is cast back, or a part of it, or to what can't be told."""
-    later = (each for each in every if each.call.id > half.call.id and _is_other(each, half, dtype))
+def _is_cast_back(
+    module: Module, half: Cast, dtype: str, every: list[Cast], trained: list[tuple[str, Formula]] | None
+) -> bool:
+    """Whether a model is cast back, or a part of it, or to what can't be told; only the parts count that are `trained`,
+    where these are known.
+    """
+    later = [each for each in every if each.call.id > half.call.id and _is_other(each, half, dtype)]
+    if trained is not None:
+        later = [each for each in later if any(_casts_one(module, each, [part], when) for part, when in trained)]
     return any(_can_follow(module, half, each) for each in later)
+
+
+def _is_after_training(module: Module, cast: Cast, optimizers: set[str]) -> bool:
+    """Whether all steps of some optimizers are seen to be made before a cast, as of what is saved in the end."""
+    steps = [
+        each
+        for each in module.whole.near("step").calls
+        if (base := ir.called_on(each, "step")) is not None
+        and (key := objects(module).key(base)) is not None
+        and not also_as(module, key).isdisjoint(optimizers)
+    ]
+    return bool(steps) and not any(comes_before(module, cast.call, cast.key, each, optimizers) for each in steps)
 
 
 def _owned_by_any(module: Module, keys: frozenset[str], inner: str) -> frozenset[str]:
@@ -385,9 +512,15 @@ def _roots_of_groups(module: Module, params: ir.Value) -> set[str]:
             continue
         seen.add(one)
         found = known.parameters_roots(value)
-        roots |= found
+        roots |= found.union(*(_wholes(module, each) for each in ir.walk_values(value)))
         left += _parts_of_group(module, value) if not found else ()
     return roots
+
+
+def _wholes(module: Module, value: ir.Value) -> set[str]:
+    """The keys of the models of whose parts a value takes the parameters, in a loop or through a variable."""
+    part = ir.called_on(value, "parameters", "named_parameters")
+    return whole_of(module, part) if part is not None else set()
 
 
 def _parts_of_group(module: Module, value: ir.Value) -> Iterator[ir.Value]:
@@ -472,18 +605,18 @@ def _handed_down(module: Module, half: Cast, keys: set[str]) -> set[str]:
         for call in near_kept(module, {key}).calls if len(found) < _MANY_PARTS else ():
             function, names = _received(module, call, key) if not _is_made_earlier(call, half) else (None, [])
             inside = [known.variable(function.scope, name) for name in names] if function is not None else []
-            found += [each for each in inside if each not in found and _stays(module, each)]
+            found += [each for each in inside if each not in found and stays(module, each)]
     return {*found} - keys
 
 
-def _is_made_earlier(call: ir.Call, half: Cast) -> bool:
-    """Whether a call comes before a cast in its function, in no loop with it."""
+def _is_made_earlier(call: ir.Node, half: Cast) -> bool:
+    """Whether a call, or an assignment, comes before a cast in its function, in no loop with it."""
     if ir.function_of(call) is not ir.function_of(half.call) or call.id > half.call.id:
         return False
     return not any(loop in loops_round(half.call) for loop in loops_round(call))
 
 
-def _stays(module: Module, key: str) -> bool:
+def stays(module: Module, key: str) -> bool:
     """Whether a variable always has the model that it has at first: it is at most moved or wrapped."""
     known = objects(module)
     for statement in near_kept(module, {key}).statements:
@@ -627,6 +760,18 @@ def _as_attribute(module: Module, call: ir.Call, attribute: str) -> set[str]:
     return {attribute, *(attribute_of(key, last_name(attribute)) for key in made)}
 
 
+def _of_adapters(module: Module) -> frozenset[str]:
+    """The optimizers of torch of parameters that by their names are those of adapters, whatever the model."""
+    known, found = objects(module), set[str]()
+    others = {each for owned in module.once(_owned_through_lists).values() for each in owned}
+    for call in module.calls_of("torch.optim.*"):
+        params = argument(call, "torch.optim.Optimizer", "params")
+        kept = {*known.stored_as(call)} - known.owns.keys() - others
+        if params is not None and kept and reads_adapters(module, params):
+            found |= kept
+    return frozenset(found)
+
+
 def _made_with(module: Module, model: str) -> set[str]:
     """The optimizers that functions make which are given the model, whatever they take of it, or that its own methods
     make; and those of libraries that are known to step the parameters themselves.
@@ -647,6 +792,8 @@ def _made_with(module: Module, model: str) -> set[str]:
 def _is_made_with(module: Module, made: ir.Assign, call: ir.Call, model: str) -> bool:
     """Whether a call is given a model, or is a method of it, or makes an optimizer of a library of its parameters."""
     known = objects(module)
+    if _is_by_accelerator(module, call):  # what it gives back, it gets
+        return False
     if any(known.key(arg.value) == model for arg in call.args) or _is_made_by(module, call, model):
         return True
     return _is_of_library(module, call) and any(model in known.parameters_roots(each) for each in given_to(made))

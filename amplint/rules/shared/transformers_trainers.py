@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import names_of
 from amplint.model.calls.external_calls import ancestors, local_class, method
+from amplint.model.names.tables import put_at
 from amplint.model.syntax import ir
 from amplint.rules.shared.default_values import number_or_default
 from amplint.rules.shared.framework_releases import is_class_of
@@ -95,15 +96,24 @@ def makes_arguments(module: Module, call: ir.Call) -> bool:
     )
 
 
+def argument_given(module: Module, made: ir.Call, name: str) -> ir.Value | None:
+    """What a Trainer's arguments are given by a name, also in the one dict that the call unpacks."""
+    given, tables = made.keyword(name), [arg.value for arg in made.args if arg.star == "**"]
+    if given is not None or len(tables) != 1:
+        return given
+    put = put_at(module, tables[0], name)
+    return put[0] if len(put) == 1 else None
+
+
 def learning_rate(module: Module, made: ir.Call) -> float | None:
     """The learning rate that arguments set, or have by default; None where the code doesn't show it."""
-    given = made.keyword("learning_rate")
+    given = argument_given(module, made, "learning_rate")
     if given is None:
         return None if made.unpacks("**") else _RATES.get(ir.last_name(made.func), _RATE)
     return number_or_default(module, given)
 
 
-def has_engine(made: ir.Value) -> bool:
+def has_engine(module: Module, made: ir.Value) -> bool:
     """Whether a Trainer's arguments may give it DeepSpeed, which scales by itself and keeps float32 weights."""
-    engine = made.keyword("deepspeed") if isinstance(made, ir.Call) else None
+    engine = argument_given(module, made, "deepspeed") if isinstance(made, ir.Call) else None
     return engine is not None and not ir.is_none(engine)
