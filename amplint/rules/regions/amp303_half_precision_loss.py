@@ -152,7 +152,7 @@ def check(module: Module) -> Iterator[Finding]:
         are, them = ("it is", "the loss") if is_loss else ("they are", "them")
         yield rule.finding(
             module.span(seen.node),
-            f"{loss}, as {are} outside the autocast region on {region}: {_effect(module, seen, scaled=scaled)}; "
+            f"{loss}, as {are} outside the region on {region}: {_effect(module, seen, scaled=scaled)}; "
             f"compute {them} inside the region",
             fix=fix,
             withheld=withheld,
