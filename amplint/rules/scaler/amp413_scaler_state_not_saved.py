@@ -84,12 +84,11 @@ from amplint.model.inference.constructions import constructions
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.formulas import contradict, possible
 from amplint.model.inference.value_sets import decided, is_vague
-from amplint.model.inference.values import held, parameter_read, values_of
+from amplint.model.inference.values import parameter_read, values_of
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name, root_of, variable_parts
-from amplint.model.objects.terms import Op
 from amplint.model.project.importers import is_imported, offered_loader_of_optimizers, surely_lack
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import runs_in
@@ -118,7 +117,7 @@ from amplint.rules.shared.checkpoints import (
     why_no_slot,
 )
 from amplint.rules.shared.default_values import holds_by_default
-from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
+from amplint.rules.shared.enabled_flags import is_bfloat16, only_if_enabled, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.missing_keys import lacks_what_is_read
 from amplint.rules.shared.other_runs import entries as entries_read
@@ -911,11 +910,8 @@ def _only_if_set(module: Module, usage: ScalerUsage) -> str:
     """The setting that is off by default, or whose default is out of sight, and without which the scaler scales
     nothing, in words.
     """
-    enabled = scaler_arguments(module, usage.made.call).get("enabled")
-    if enabled is not None and holds_by_default(module, held(module, enabled)) is not True:
-        asked = decided(module).of(enabled).facts()
-        if not asked or any(term.op != Op.ON for term in asked):  # not only whether there is cuda
-            return f"if {in_words(module.on_one_line(enabled), True)}, "
+    if only := only_if_enabled(module, usage.made.call):
+        return only
     scales = [each.event.call for each in scaled_by(module, usage.made.call)]
     off = [_off_by_default(module, each) for each in scales]
     made = _off_by_default(module, usage.made.call)
