@@ -18,7 +18,8 @@ Findings are only *likely* in these cases:
 - a class holds the scaler, and its `state_dict` or `load_state_dict` handles only the optimizer's state;
 - the program uses accelerate, possibly in float16, and saves the optimizer's state by hand instead of with
   `save_state`;
-- the program uses apex, and doesn't save `amp.state_dict()`.
+- the program uses apex, and doesn't save `amp.state_dict()`;
+- a `Checkpointer` of fvcore or detectron2 gets the optimizer, but neither the scaler nor `apex.amp`.
 
 The finding is a *suspicion* (a note) if amplint sees no code that loads the optimizer's state. Checkpoints of the best
 or the final model are then not reported.
@@ -97,7 +98,7 @@ from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
-from amplint.model.torch_facts.names import KEEPS_SCALER
+from amplint.model.torch_facts.names import CHECKPOINTERS, KEEPS_SCALER
 from amplint.model.torch_facts.signatures import GETS_STATES
 from amplint.model.usage.accelerators import SCALES, Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
@@ -170,6 +171,7 @@ rule = Rule(
         "ccelerator & load_state_dict & optim",
         "ccelerator & heckpoint & optim",
         "apex & scale_loss & load_state_dict & optim",
+        "apex & scale_loss & heckpoint & optim",
     ),
     not_shown="verify doesn't save or load checkpoints",
     about_absence=True,
@@ -189,6 +191,7 @@ _DTYPE = re.compile(r"(?i)b?float16|bf16|fp16|half")
 _LOADS = re.compile(
     rb"(?i)scal\w*(\[[^\]\n]*\])?\s*\.\s*load_state_dict\b|(\]|\)|\b(obj|each|v|item))\.load_state_dict\b"
 )
+_STATES_OF_APEX = re.compile(rb"\bamp\s*\.\s*(load_)?state_dict\b|\bamp\s*=\s*(apex\s*\.\s*)?amp\b")
 # With these the scale is kept by hand.
 _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 
@@ -388,7 +391,37 @@ def _of_apex(module: Module) -> Iterator[Finding]:
         return  # what another file trains with apex need not be what this one saves
     amp = next(module.references("apex.amp.initialize"), None)
     name = module.text(amp.base) if isinstance(amp, ir.Attribute) else "amp"
-    yield from _saved_without(module, "apex's", name, f"after `{name}.initialize()`")
+    found = [*_saved_without(module, "apex's", name, f"after `{name}.initialize()`")]
+    yield from found or _kept_without_apex(module, name)
+
+
+def _kept_without_apex(module: Module, name: str) -> Iterator[Finding]:
+    """The Checkpointer of fvcore's kind that keeps the optimizer that apex has initialized, and loads it again, and is
+    not given apex, which has a state to keep as well.
+    """
+    known = objects(module)
+    initialized = {
+        known.key(value)
+        for call in scaling_calls(module)
+        for given in (*call.positional, *call.keywords.values())
+        for value in (given.items if isinstance(given, ir.Sequence) else (given,))
+    }
+    for call in module.calls_of(*CHECKPOINTERS):
+        handed = [value for _, value in (*_handed(module, call), *_added(module, call))]
+        if not module.is_own(call) or initialized.isdisjoint(_given_to_save(module, call)):
+            continue
+        if any("apex.amp" in module.names.of(each) for each in handed) or not _resumes_by_itself(module, call):
+            continue
+        if not surely_lack(module.source.filename, _STATES_OF_APEX):
+            continue
+        yield rule.finding(
+            module.span(call),
+            f"`{module.on_one_line(call.func)}` gets the optimizer but not apex's state: a resumed run starts at the "
+            f"initial scale and may skip steps; pass `amp={name}` too, and resume after `{name}.initialize()`",
+            withheld=f"amplint can't tell whether the checkpoint is loaded after `{name}.initialize()`",
+            confidence=Confidence.LIKELY,
+        )
+        return
 
 
 def _saved_by_hand(module: Module) -> Iterator[State]:
@@ -979,7 +1012,7 @@ def _given_to_save(module: Module, call: ir.Call) -> list[str]:
         return []
     if any(each.startswith("torch.") for each in module.names.of(call.func)):
         return []  # what that is given, it writes
-    known, handed = objects(module), [*_handed(module, call)]
+    known, handed = objects(module), [*_handed(module, call), *_added(module, call)]
     if not any(_is_called_model(name) for name, _ in handed):
         return []
     keys = [known.key(value) for _, value in handed if known.is_optimizer(value) is not None]
@@ -1000,13 +1033,25 @@ def _handed(module: Module, call: ir.Call) -> Iterator[tuple[str, ir.Value]]:
             yield keyword or ir.last_name(given), given
 
 
+def _added(module: Module, made: ir.Call) -> Iterator[tuple[str, ir.Value]]:
+    """What a Checkpointer of fvcore's kind is given later: `checkpointer.add_checkpointable("scaler", scaler)`."""
+    known, kept = objects(module), set(objects(module).assigned_to(made))
+    for call in module.whole.called("add_checkpointable"):
+        base, given = ir.called_on(call, "add_checkpointable"), (*call.positional, *call.keywords.values())
+        if base is not None and known.key(base) in kept and given:
+            yield ir.last_name(given[-1]), given[-1]
+
+
 def _resumes_by_itself(module: Module, call: ir.Call) -> bool:
-    """Whether an object that is made to save checkpoints is asked to load one."""
+    """Whether an object that is made to save checkpoints is asked to load one, and not only the model's part of it."""
     kept = set(objects(module).assigned_to(call))
     return any(
-        isinstance(each.func, ir.Attribute) and _LOADING.search(each.func.attr)
+        isinstance(each.func, ir.Attribute)
+        and _LOADING.search(each.func.attr)
+        and objects(module).key(each.func.base) in kept
+        and not is_false(each.keyword("resume"))
+        and each.keyword("checkpointables") is None
         for each in near_kept(module, kept).calls
-        if isinstance(each.func, ir.Attribute) and objects(module).key(each.func.base) in kept
     )
 
 
