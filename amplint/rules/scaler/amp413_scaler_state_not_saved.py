@@ -16,8 +16,8 @@ Findings are only *likely* in these cases:
 - amplint can't see the code that saves or loads, and knows it only by its name (`save_checkpoint(model, optimizer)`);
 - amplint can't see the code that uses the scaler, and no file of the program saves or loads a scaler's state;
 - a class holds the scaler, and its `state_dict` or `load_state_dict` handles only the optimizer's state;
-- the program uses accelerate, possibly in float16, and saves the optimizer's state by hand instead of with
-  `save_state`;
+- the program uses accelerate, possibly in float16 (an option or a test in the code names it), and saves the
+  optimizer's state by hand instead of with `save_state`;
 - the program uses apex, and doesn't save `amp.state_dict()`;
 - a `Checkpointer` of fvcore or detectron2 gets the optimizer, but neither the scaler nor `apex.amp`.
 
@@ -338,7 +338,7 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     known, owner = objects(module), accelerators(module)
     backwards = [*owner.scaled_backwards()]
     by_default = any(each.how.by_default for each in backwards)
-    if not any(each.how.is_asked_for for each in backwards):
+    if not any(each.how.is_asked_for or owner.is_reckoned_with for each in backwards):
         return
     if all(_is_switched_off(module, made) for each in backwards for made in owner.made(each.accelerator)):
         return
