@@ -16,8 +16,8 @@ import torch
 {helper}
 def train(model, loader, optimizer, criterion, limit):
     scaler = torch.amp.GradScaler("cuda")
-    strikes = 0
-    for x, y in loader:
+    strikes = step = 0
+    for i, (x, y) in enumerate(loader):
         optimizer.zero_grad()
         with torch.autocast("cuda"):
             loss = criterion(model(x), y)
@@ -143,3 +143,91 @@ def test_something_else_has_a_part_in_it(helper: str, step: str) -> None:
 )
 def test_what_anomaly_detection_raises_may_be_caught(step: str, count: int) -> None:
     assert len(found_in("torch.autograd.set_detect_anomaly(True)\n\n\n", step)) == count
+
+
+NORM = BACKWARD + "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+CHECK = "if check and not torch.isfinite(norm):\n    raise FloatingPointError(i)"
+COUNT = "step += 1\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "count"),
+    [
+        pytest.param(f"check = i % limit == 0\n{CHECK}", 1, id="the loop's number"),
+        pytest.param(f"{COUNT}check = step % limit == 0\n{CHECK}", 1, id="a count"),
+        pytest.param(f"{COUNT}check = not step % limit\n{CHECK}", 1, id="not a remainder"),
+        pytest.param("check = i % limit == 0\nif check:\n    assert torch.isfinite(norm), i", 1, id="an if around"),
+        pytest.param(f"check = limit.debug\n{CHECK}", 0, id="a flag"),
+        pytest.param(f"check = i > limit\n{CHECK}", 0, id="only late"),
+        pytest.param(
+            f"if not torch.isfinite(norm):\n    strikes += 1\ncheck = strikes % 10 == 0\n{CHECK}", 0, id="strikes"
+        ),
+        pytest.param(
+            f"if torch.isfinite(norm):\n    strikes = 0\nstrikes += 1\ncheck = strikes % 10 == 0\n{CHECK}",
+            0,
+            id="strikes in a row",
+        ),
+    ],
+)
+def test_a_check_now_and_then(check: str, count: int) -> None:
+    assert len(found_in("", NORM + check)) == count
+
+
+SWITCHED = PROGRAM.replace('GradScaler("cuda")', 'GradScaler("cuda", enabled=limit.amp)')
+
+
+@pytest.mark.parametrize(
+    "step", [NORM + "assert torch.isfinite(norm)", NORM.replace("1.0", "1.0, error_if_nonfinite=True")]
+)
+def test_the_setting_that_enables_the_scaler_is_named(step: str) -> None:
+    indented = "\n".join(" " * 8 + line for line in step.splitlines())
+    (finding,) = (each for each in amplint.check(SWITCHED.format(helper="", step=indented)) if each.code == "AMP509")
+    assert finding.message.startswith("if `limit.amp` is true, ")
+    assert len(finding.message) <= 200
+
+
+OBJECTS = """\
+import torch
+from mine import Trainer, make
+
+
+class Base:
+    def __init__(self, scaler):
+        self.scaler = scaler
+
+    def __call__(self, batch, model, optimizer):
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(batch)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(optimizer)
+        self.scaler.update()
+
+
+class Update(Base):
+    pass
+
+
+def main(args):
+    model, optimizer, loader = make(args)
+    scaler = torch.amp.GradScaler("cuda")
+    update = {update}
+    {detect}
+    Trainer(model, optimizer, loader, update).train()
+"""
+ON = "torch.autograd.set_detect_anomaly(True)"
+
+
+@pytest.mark.parametrize(
+    ("update", "detect", "expected"),
+    [
+        ("Base(scaler)", ON, ["likely"]),
+        ("Update(scaler)", ON, ["likely"]),
+        ("Base(scaler)", f"if args.debug: {ON}", []),
+        ("Base(scaler)", f"{ON}; make(args); torch.autograd.set_detect_anomaly(False)", []),
+        ("make(scaler)", ON, []),
+    ],
+)
+def test_anomaly_detection_round_an_object_that_trains(update: str, detect: str, expected: list[str]) -> None:
+    told = amplint.check(OBJECTS.format(update=update, detect=detect))
+    assert [each.confidence.value for each in told if each.code == "AMP509"] == expected

@@ -139,3 +139,35 @@ def test_a_checkpoint_that_code_out_of_sight_saves(old: str, new: str, count: in
     assert old in OUT_OF_SIGHT
     told = [each for each in check(OUT_OF_SIGHT.replace(old, new)) if each.code == "AMP413"]
     assert [each.confidence for each in told] == [Confidence.LIKELY] * count
+
+
+OF_CALLERS = TEXT.replace("def main(args, loader):", "def main(args, loader, **kwargs):").replace(
+    "mixed_precision=PRECISION", "**kwargs"
+)
+TABLE = '{"fp16": torch.half, "bf16": torch.bfloat16, "no": torch.float}[accelerator.mixed_precision]'
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("pass", 0),
+        ("if not accelerator.optimizer_step_was_skipped: print(loss)", 1),
+        ('x = x.half() if accelerator.mixed_precision == "fp16" else x', 1),
+        (f"x = x.to({TABLE})", 1),
+        ('x = x.bfloat16() if accelerator.mixed_precision == "bf16" else x', 0),
+        ("print(accelerator.mixed_precision)", 0),
+        ('x = x.half() if args.mixed_precision == "fp16" else x', 0),
+    ],
+)
+def test_a_precision_that_callers_choose(line: str, count: int) -> None:
+    text = OF_CALLERS.replace("    accelerator.backward", f"    {line}\n        accelerator.backward")
+    told = [each for each in check(text.replace("OPTION", "type=str")) if each.code == "AMP413"]
+    assert [each.confidence for each in told] == [Confidence.LIKELY] * count
+    assert all(each.message.startswith('with the precision "fp16", ') for each in told)
+
+
+def test_a_precision_of_callers_whose_scaler_is_saved() -> None:
+    line = "if not accelerator.optimizer_step_was_skipped: print(loss)"
+    text = OF_CALLERS.replace("    accelerator.backward", f"    {line}\n        accelerator.backward")
+    text = text.replace('"last.pt")', '"last.pt")\n    torch.save(accelerator.scaler.state_dict(), "scaler.pt")')
+    assert "AMP413" not in {each.code for each in check(text.replace("OPTION", "type=str"))}

@@ -66,6 +66,7 @@ class CallGraph:
         self._found: dict[tuple[int, CallContext | None], Callee | None] = {}  # what calls run, in a call context
         self._found_with = self._objects.names_known
         self._matters: dict[int, bool] = {}
+        self._stores: dict[int, set[str] | None] = {}
         self._scaling: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
         self._reached: dict[ir.Block, set[int]] = {}
@@ -295,12 +296,31 @@ class CallGraph:
         if function.id not in self._matters:
             self._matters[function.id] = False  # a recursive call adds nothing
             stores = function.cls is not None and any(
-                is_asked_attribute(self._module, attribute)
-                for each in ir.walk_statements(function.body, into=False)
-                for attribute in _stored(each)
+                is_asked_attribute(self._module, attribute) for attribute in _stores(function)
             )
             self._matters[function.id] = stores or any(self._is_word(value) for value in _values(function))
         return self._matters[function.id]
+
+    def only_stores(self, function: ir.Function) -> set[str] | None:
+        """The attributes that a function changes, itself or by what it calls; None where it does more to scaler,
+        gradients or regions, or may.
+        """
+        if function.id not in self._stores:
+            self._stores[function.id] = set()  # a recursive call adds nothing
+            self._stores[function.id] = self._find_stores(function)
+        return self._stores[function.id]
+
+    def _find_stores(self, function: ir.Function) -> set[str] | None:
+        found = _stores(function)
+        for value in _values(function):
+            callee = self.find(value) if isinstance(value, ir.Call) else None
+            if callee is None and self._is_word(value):
+                return None
+            more = self.only_stores(callee.function) if callee is not None else set[str]()
+            if more is None:
+                return None
+            found |= more
+        return found
 
     def scales(self, function: ir.Function) -> bool:
         """Whether a function does something to a scaler, or clips, itself or by what it calls."""
@@ -471,6 +491,11 @@ def _stored(statement: ir.Statement) -> set[str]:
     if isinstance(statement, ir.AugAssign):
         targets = (statement.target,)
     return {target.attr for target in targets if isinstance(target, ir.Attribute)}
+
+
+def _stores(function: ir.Function) -> set[str]:
+    """The attributes that a function's own statements change."""
+    return {name for each in ir.walk_statements(function.body, into=False) for name in _stored(each)}
 
 
 def _values(function: ir.Function) -> list[ir.Value]:

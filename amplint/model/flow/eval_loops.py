@@ -66,7 +66,7 @@ class Loops:
             picks = rounds is not None and self._picks(loop)
             if rounds is not None and not picks:
                 return self._over_objects(loop, rounds, states)
-            drives = picks or self._drives(loop.iter)
+            drives = picks or self._drives(loop)
         if drives:
             states = [state.havoc() for state in states]
         again, once = is_repeated(self._module, loop), runs_once(self._module, loop)
@@ -242,13 +242,34 @@ class Loops:
                         found.setdefault(self._objects.own_key(name), set()).add(test.rights[0].value)
         return found
 
-    def _drives(self, source: ir.Value) -> bool:
-        """Whether each round of a loop runs a generator of this file that has events."""
-        calls = (each for each in ir.walk_values(source) if isinstance(each, ir.Call))
+    def _drives(self, loop: ir.For) -> bool:
+        """Whether each round of a loop runs a generator of this file that has events, or stores what the loop asks
+        for.
+        """
+        calls = (each for each in ir.walk_values(loop.iter) if isinstance(each, ir.Call))
         found = (self._expressions.calls.find(call) for call in calls)
         return any(
-            callee is not None and callee.function.is_generator and self._expressions.calls.matters(callee)
+            callee is not None
+            and callee.function.is_generator
+            and self._expressions.calls.matters(callee)
+            and self._is_driven_by(loop, callee.function)
             for callee in found
+        )
+
+    def _is_driven_by(self, loop: ir.For, generator: ir.Function) -> bool:
+        """Whether what a generator does matters to a loop over it: more than to store what it doesn't ask for."""
+        stored = self._expressions.calls.only_stores(generator)
+        if not stored:
+            return stored is None
+        reached = self._expressions.calls.reached(loop.body)
+        called = (each.body for number in reached if (each := self._module.function(number)) is not None)
+        return any(
+            isinstance(value, ir.Attribute) and value.attr in stored
+            for block in (loop.body, *called)
+            for each in ir.walk_statements(block, into=False)
+            if isinstance(each, (ir.If, ir.While, ir.Return))
+            for root in each.values()
+            for value in ir.walk_values(root)
         )
 
     def _picks(self, loop: ir.For) -> bool:

@@ -115,7 +115,7 @@ def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradi
         if not before.by:
             return UNKNOWN._replace(reported=before.reported)
         if not sure:
-            return UNKNOWN._replace(reported=before.reported, origin=call, by=before.by)
+            return UNKNOWN._replace(reported=before.reported, origin=call, by=before.by, used=before.used)
         return before._replace(kind=GradientKind.OVER, scaler=scaler, origin=call, updated=0)
     return Gradients(GradientKind.SCALED, scaler, call, reported=_reported_of(before), sure=sure)
 

@@ -547,8 +547,12 @@ class Transfer:
             early = held.updated and held.sure
             updated = [self._updated_early(held, call, scaler, optimizer)] if early else []
             return [*self._plain(held, call, scaler, optimizer), *updated]
+        over = ViolationKind.BACKWARD_ON_UNSCALED
         if held.kind is GradientKind.OVER:
-            return [Violation(ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, call, scaler, optimizer)]
+            return [Violation(over, held.by, held.origin, call, scaler, optimizer)]
+        if held.may_be_mixed() and held.used and event.kind == "step":
+            # They have had a step, and nothing has cleared them: what comes before the next one adds to them.
+            return [Violation(over, held.by, held.origin, call, scaler, optimizer, held.kind)]
         return self._wrong_with_updated(held, event, scaler, optimizer) if held.updated else []
 
     def _wrong_with_updated(self, held: Gradients, event: Event, scaler: str, optimizer: str) -> list[Violation]:

@@ -22,6 +22,12 @@ SHARDED_SCALER = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
 SCALERS = {SCALER, *OLD_SCALER, SHARDED_SCALER}
 # Classes of libraries whose objects keep a scaler of torch's kind, and give and load its state (timm 1.0).
 KEEPS_SCALER = {f"timm.utils.{place}{name}" for place in ("", "cuda.") for name in ("NativeScaler", "ApexScaler")}
+# Classes whose objects save and load the states of a model and of all else that they are given (fvcore 0.1.5).
+CHECKPOINTERS = {
+    "fvcore.common.checkpoint.Checkpointer",
+    "detectron2.checkpoint.Checkpointer",
+    *(f"detectron2.checkpoint.{place}DetectionCheckpointer" for place in ("", "detection_checkpoint.")),
+}
 ACCELERATE = {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
 # What every scaler has, for `hasattr(scaler, "unscale_")`.
 SCALER_METHODS = (

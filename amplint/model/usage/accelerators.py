@@ -6,6 +6,7 @@ What `accelerate` does is as of its release 1.15 (accelerate/accelerator.py, acc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.external_calls import local_class
@@ -33,6 +34,7 @@ _METHODS: dict[str, EventKind] = {
 # Plugins of engines that scale, unscale and clip by themselves.
 _ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
 _PLUGIN = _ENGINES[0]
+_SKIPPED, _PRECISION = "optimizer_step_was_skipped", "mixed_precision"
 # Libraries whose trainers and models hold and take Accelerators.
 _BUILT_ON_IT = ("transformers", "diffusers", "trl", "peft")
 # What only an Accelerator has beside its `backward`: by these it is known where another file makes it.
@@ -132,6 +134,31 @@ class Accelerators:
             leaf.doubt is Doubt.NONE and isinstance(leaf.value, ir.Constant) and leaf.value.value == SCALES
             for leaf in leaves
         )
+
+    @cached_property
+    def is_reckoned_with(self) -> bool:
+        """Whether the file reckons with float16, whoever chooses an Accelerator's precision: it asks whether the scaler
+        has skipped a step, or compares the precision with float16, or looks it up in a table that has that.
+        """
+        asked = self._module.own.near(_SKIPPED, _PRECISION).values
+        return any(
+            isinstance(each, ir.Attribute)
+            and (each.attr == _SKIPPED or (each.attr == _PRECISION and self._is_asked_for_scaling(each)))
+            and self.owns(each.base)
+            for each in asked
+        )
+
+    def _is_asked_for_scaling(self, precision: ir.Attribute) -> bool:
+        """Whether a precision is compared with float16, or looked up in a table that has it."""
+        up = precision.parent
+        if isinstance(up, ir.Compare):
+            among = ir.walk_values(up)
+        elif isinstance(up, ir.Subscript) and up.index is precision:
+            table = held(self._module, up.base)
+            among = iter([key for key, _ in table.items if key is not None] if isinstance(table, ir.Mapping) else [])
+        else:
+            return False
+        return any(isinstance(each, ir.Constant) and each.value == SCALES for each in among)
 
     def has_no_scaler(self, value: ir.Value) -> bool:
         """Whether an Accelerator has no scaler of its own, whatever the precision: for an engine, or on the CPU."""

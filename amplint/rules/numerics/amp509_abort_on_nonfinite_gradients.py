@@ -5,10 +5,13 @@ Finds code in a training step with a float16 autocast region and a scaler that m
 gradients are not finite:
 
 - a `raise`, `assert` or `sys.exit` that depends on NaN or infinity in the gradients or their norm. The check may be in
-  a loop over the parameters that sets a flag, or in another function;
+  a loop over the parameters that sets a flag, in another function, or in each k-th iteration (`step % 100 == 0`);
 - `clip_grad_norm_(..., error_if_nonfinite=True)`;
 - anomaly detection that is always on (`torch.autograd.set_detect_anomaly(True)`, `with
-  torch.autograd.detect_anomaly():`), or that a Lightning `Trainer` for float16 turns on (`detect_anomaly=True`).
+  torch.autograd.detect_anomaly():`), or that a Lightning `Trainer` for float16 turns on (`detect_anomaly=True`). It is
+  *likely* if a function turns it on that only makes the object whose method trains.
+
+If a setting enables the scaler, the message names it. The finding is *likely* if the scaler is off by default.
 
 amplint reports nothing:
 
@@ -22,6 +25,9 @@ amplint reports nothing:
 With a GradScaler, gradients overflow now and then: the scale starts at 65,536, and grows until the gradients overflow.
 `scaler.step` skips a step that overflows, and `scaler.update` halves the scale. With a check that raises, the program
 ends in its first steps, or after days, though its training is fine.
+
+Anomaly detection lets infinite gradients pass, and raises at the first NaN. In most networks' backward pass an overflow
+becomes NaN: where infinite gradients of both signs are added, or meet a softmax or a layer norm.
 
 ## Example
 ```python
@@ -71,14 +77,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
+from amplint.model.calls.external_calls import class_made, inherits
+from amplint.model.inference.values import held
+from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument, arguments
 from amplint.model.syntax.nesting import conditions, ifs_round
-from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.queries import calls_in, is_false
 from amplint.registry.rule import Rule
+from amplint.rules.shared.default_values import holds_by_default
+from amplint.rules.shared.enabled_flags import constructions, only_if_enabled
 from amplint.rules.shared.finite_checks import (
     Abort,
     aborts,
+    comes_again,
     gradients_in,
     is_caught,
     is_handled,
@@ -132,8 +144,9 @@ def check(module: Module) -> Iterator[Finding]:
         if _raises(module, call):
             yield from _judge_clip(module, call)
         elif module.names.of(call.func) & _ANOMALY and _is_on(call):
-            if _runs_step(module, call):
-                yield _detects_anomalies(module, call)
+            if (step := _step_run(module, call)) is not None:
+                scale, likely = step
+                yield _detects_anomalies(module, call, scale, likely=likely)
             elif module.is_own(call) and (setup := _trainer_after(module, call)) is not None:
                 sure = setup.surely_scales(module)
                 yield _detects_anomalies(module, call)._replace(
@@ -145,13 +158,24 @@ def check(module: Module) -> Iterator[Finding]:
             yield _detects_anomalies(module, given)
 
 
-def _detects_anomalies(module: Module, place: ir.Value) -> Finding:
+def _detects_anomalies(module: Module, place: ir.Value, scale: Event | None = None, *, likely: bool = False) -> Finding:
+    only, off = _only_if(module, scale) if scale is not None else ("", False)
     return rule.finding(
         module.span(place),
-        "anomaly detection ends the program at the first NaN in a backward pass, whose step the scaler would skip; "
-        "enable anomaly detection only to find a bug",
+        f"{only}anomaly detection ends the program at the first NaN in a backward pass, whose step the scaler would "
+        "skip; enable anomaly detection only to find a bug",
         fix=Fix(Applicability.DISPLAY, "Enable anomaly detection with a debug flag"),
+        confidence=Confidence.LIKELY if likely or off else None,
     )
+
+
+def _only_if(module: Module, event: Event) -> tuple[str, bool]:
+    """The setting that enables the scaler of a call, in words, and whether it is off by default."""
+    made = constructions(module, receiver(event))
+    if len(made) != 1 or not (only := only_if_enabled(module, made[0])):
+        return "", False
+    enabled = scaler_arguments(module, made[0])["enabled"]
+    return only, holds_by_default(module, held(module, enabled)) is False
 
 
 def _then(module: Module, step: Event) -> str:
@@ -166,15 +190,19 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         if source is None:
             continue
         here = [each for each in made_of(module, value) if ir.function_of(each) is ir.function_of(abort.at)]
-        if here and not only_asks_for_presence(module, (each.test for each in conditions(abort.decides, here[-1]))):
+        around = [each.test for each in conditions(abort.decides, here[-1])] if here else []
+        if not only_asks_for_presence(module, (each for each in around if not comes_again(module, each, True))):
             continue
         found = step_round(module, abort.decides)
         if found is not None and not is_plain(found[0], source):
+            only, off = _only_if(module, found[1])
+            normal = "" if only else ", as an overflow is normal"
             yield rule.finding(
                 module.span(abort.at),
-                "this check ends the program when gradients overflow; remove the check, as an overflow is normal: "
+                f"{only}this check ends the program when gradients overflow; remove the check{normal}: "
                 f"{_then(module, found[1])}",
                 fix=Fix(Applicability.DISPLAY, _GIVE_UP),
+                confidence=Confidence.LIKELY if off else None,
             )
             return
 
@@ -191,11 +219,14 @@ def _raises(module: Module, call: ir.Call) -> bool:
 def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
     found = step_round(module, call) if not is_caught(module, call) else None
     if found is not None and not is_plain(found[0], call):
+        only, off = _only_if(module, found[1])
+        normal = "" if only else ", as an overflow is normal"
         yield rule.finding(
             module.span(call),
-            "`error_if_nonfinite=True` ends the program when gradients overflow; remove the argument, as an overflow "
-            f"is normal: {_then(module, found[1])}",
+            f"{only}`error_if_nonfinite=True` ends the program when gradients overflow; remove the argument{normal}: "
+            f"{_then(module, found[1])}",
             fix=Fix(Applicability.DISPLAY, _GIVE_UP),
+            confidence=Confidence.LIKELY if off else None,
         )
 
 
@@ -212,30 +243,45 @@ def _is_on(call: ir.Call) -> bool:
     return isinstance(call.parent, ir.With) if as_context else isinstance(mode, ir.Constant) and mode.value is True
 
 
-def _runs_step(module: Module, call: ir.Call) -> bool:
-    """Whether a scaled backward surely runs with the detection on, and its function doesn't catch what that raises."""
+def _step_run(module: Module, call: ir.Call) -> tuple[Event, bool] | None:
+    """The scaled backward that runs with the detection on, in a function that doesn't catch what that raises, and
+    whether that is only likely: an object makes the step whose class stands in sight, and out of sight who calls it.
+    """
     function = ir.function_of(call)
     scaled = [
-        (flow, reached.event.call)
+        (flow, reached.event)
         for flow, reached in scaler_calls(module, "scale")
         if not is_handled(module, reached.event.call, RuntimeError)
     ]
     if _is_on_demand(module, call):
-        return False
+        return None
     if isinstance(call.parent, ir.With):
         body = call.parent.body
-        return any(places_in(flow, each, body) for flow, each in scaled)
+        return next(((each, False) for flow, each in scaled if places_in(flow, each.call, body)), None)
     if _is_switched_off(module, call):
-        return False
-    return any(
-        function is None or flow.container is function or _are_of_one_class(function, each) for flow, each in scaled
-    )
+        return None
+    for flow, each in scaled:
+        if function is None or flow.container is function or _are_of_one_class(function, each.call):
+            return each, False
+    made = {cls for each in calls_in(function) if (cls := class_made(module, each)) is not None} if function else ()
+    return next(((each, True) for _, each in scaled if any(_has_method(module, cls, each.call) for cls in made)), None)
+
+
+def _has_method(module: Module, cls: ir.Class, node: ir.Node) -> bool:
+    """Whether a node stands in a method of a class, or of one that it inherits."""
+    home = _class_of(node)
+    return home is not None and (cls is home or inherits(module, cls, home))
+
+
+def _class_of(node: ir.Node) -> ir.Class | None:
+    """The class in whose method a node stands."""
+    function = ir.function_of(node)
+    return function.cls if function is not None else None
 
 
 def _are_of_one_class(function: ir.Function, call: ir.Value) -> bool:
     """Whether a call stands in a method of the class whose method a function is."""
-    other = ir.function_of(call)
-    return function.cls is not None and other is not None and other.cls is function.cls
+    return function.cls is not None and _class_of(call) is function.cls
 
 
 def _is_on_demand(module: Module, call: ir.Call) -> bool:

@@ -2,7 +2,7 @@
 
 ## What it does
 Finds a `scaler.step`, or an `unscale_` with an `update`, that runs in each iteration of a loop, while the gradients are
-cleared less often: only if `(i + 1) % k == 0`, or never.
+cleared less often: only if `(i + 1) % k == 0`, only before the loop or after it, or never.
 
 Also finds a method that computes a loss, calls backward and steps `self.optimizer`, if nothing in the program clears
 the gradients: the next call adds to them.
@@ -11,6 +11,7 @@ If `k` is a setting, the message says "when `k > 1`". The finding is only *likel
 
 - if `k` is 1 by default;
 - if amplint doesn't see who creates the optimizer, or what computes the loss: either may clear the gradients;
+- if there are several optimizers, and amplint doesn't see whose gradients a backward pass computes;
 - if it is about a method and its next call.
 
 amplint reports nothing:
@@ -179,9 +180,7 @@ def _leaves_gradients(module: Module, flow: Flow, optimizer: str) -> bool:
 
 def _is_cleared_elsewhere(module: Module, optimizer: str) -> bool:
     """Whether anything in the program may clear an attribute's gradients between two calls of a method."""
-    known = objects(module)
-    models = known.owns.get(optimizer, set()) | known.owns.get(known.original(optimizer), set())
-    names = {each.rpartition(".")[2] for each in (optimizer, *models)}
+    names = {each.rpartition(".")[2] for each in (optimizer, *_models(module, optimizer))}
     for call in module.whole.called("zero_grad"):
         function = ir.function_of(call)
         if function is None or not (_is_of_a_clear(call) or _makes_a_step(module, function)):
@@ -235,13 +234,19 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if sure is None:
         return None
     several = _several(module, each)
+    cure = (
+        "unscale and step only after the last backward pass of the accumulation, then call `zero_grad()`"
+        if _cleared_in_its_loop(module, each)
+        else "call `zero_grad()` after each step, or step only after the last backward pass"
+    )
+    # None where it is not seen whose gradients the backward pass makes.
+    certain = sure and each.violation.gradients is None
     return rule.finding(
         module.span(each.node),
         f"{when(module, each, several and several.when)}{_unscaling(each)} unscales the gradients, and the next "
-        "backward pass adds scaled gradients to them; unscale and step only after the last backward pass of the "
-        "accumulation, then call `zero_grad()`",
+        f"backward pass adds scaled gradients to them; {cure}",
         withheld="amplint can't tell which other lines have to move with the step",
-        confidence=Confidence.LIKELY if not sure or (several is not None and several.is_unusual) else None,
+        confidence=Confidence.LIKELY if not certain or (several is not None and several.is_unusual) else None,
     )
 
 
@@ -251,10 +256,32 @@ def _unscaling(each: Misuse) -> str:
 
 
 def _several(module: Module, each: Misuse) -> Several | None:
-    """The condition without which the gradients are cleared as often as they are unscaled."""
+    """The condition without which the gradients are cleared as often as they are unscaled.
+
+    A clear in the loop of the step says it, whatever is cleared before that loop.
+    """
     optimizer = each.violation.optimizer
-    clears = (event.call for event in each.flow.events if event.kind == "zero_grad" and event.optimizer == optimizer)
-    return only_with_several(module, each.flow, each.node, clears)
+    clears = [event.call for event in each.flow.events if event.kind == "zero_grad" and event.optimizer == optimizer]
+    return only_with_several(module, each.flow, each.node, _cleared_in_its_loop(module, each) or clears)
+
+
+def _cleared_in_its_loop(module: Module, each: Misuse) -> list[ir.Value]:
+    """The calls that clear the gradients in the loop of the call that unscales them, in some of its iterations."""
+    optimizer = each.violation.optimizer
+    cleared = {optimizer, *_models(module, optimizer)}
+    return [
+        event.call
+        for event in each.flow.events
+        if event.kind == "zero_grad"
+        and event.optimizer in cleared
+        and any(loop_of(clear) is loop_of(step) for clear, step in side_by_side(each.flow, event.call, each.node))
+    ]
+
+
+def _models(module: Module, optimizer: str) -> set[str]:
+    """The models that an optimizer trains."""
+    known = objects(module)
+    return known.owns.get(optimizer, set()) | known.owns.get(known.original(optimizer), set())
 
 
 def _is_uncleared(module: Module, each: Misuse) -> bool | None:
@@ -352,7 +379,7 @@ def _beside(module: Module, step: ir.Value) -> list[ir.Call]:
 def _may_clear(module: Module, call: ir.Call, optimizer: str) -> bool:
     """Whether a call that can't be seen is given a model that the optimizer trains."""
     known = objects(module)
-    models = known.owns.get(optimizer, set()) | known.owns.get(known.original(optimizer), set())
+    models = _models(module, optimizer)
     if not any(known.key(value) in models for value in given(call)):
         return False
     if any(name.startswith(("torch.", "builtins.")) for name in module.names.of(call.func)):

@@ -16,9 +16,10 @@ Findings are only *likely* in these cases:
 - amplint can't see the code that saves or loads, and knows it only by its name (`save_checkpoint(model, optimizer)`);
 - amplint can't see the code that uses the scaler, and no file of the program saves or loads a scaler's state;
 - a class holds the scaler, and its `state_dict` or `load_state_dict` handles only the optimizer's state;
-- the program uses accelerate, possibly in float16, and saves the optimizer's state by hand instead of with
-  `save_state`;
-- the program uses apex, and doesn't save `amp.state_dict()`.
+- the program uses accelerate, possibly in float16 (an option or a test in the code names it), and saves the
+  optimizer's state by hand instead of with `save_state`;
+- the program uses apex, and doesn't save `amp.state_dict()`;
+- a `Checkpointer` of fvcore or detectron2 gets the optimizer, but neither the scaler nor `apex.amp`.
 
 The finding is a *suspicion* (a note) if amplint sees no code that loads the optimizer's state, or if only functions do
 that the program never calls. Checkpoints of the best or the final model are then not reported.
@@ -84,12 +85,11 @@ from amplint.model.inference.constructions import constructions
 from amplint.model.inference.declared_settings import option_named
 from amplint.model.inference.formulas import contradict, possible
 from amplint.model.inference.value_sets import decided, is_vague
-from amplint.model.inference.values import held, parameter_read, values_of
+from amplint.model.inference.values import parameter_read, values_of
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name, root_of, variable_parts
-from amplint.model.objects.terms import Op
 from amplint.model.project.importers import is_imported, offered_loader_of_optimizers, surely_lack
 from amplint.model.regions.openers import Open
 from amplint.model.regions.training_regions import runs_in
@@ -98,7 +98,7 @@ from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
-from amplint.model.torch_facts.names import KEEPS_SCALER
+from amplint.model.torch_facts.names import CHECKPOINTERS, KEEPS_SCALER
 from amplint.model.torch_facts.signatures import GETS_STATES
 from amplint.model.usage.accelerators import SCALES, Accelerators, accelerators
 from amplint.model.usage.mentions_of import near_kept
@@ -118,7 +118,7 @@ from amplint.rules.shared.checkpoints import (
     why_no_slot,
 )
 from amplint.rules.shared.default_values import holds_by_default, off_by_default
-from amplint.rules.shared.enabled_flags import is_bfloat16, scaled_by
+from amplint.rules.shared.enabled_flags import is_bfloat16, only_if_enabled, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.missing_keys import lacks_what_is_read
 from amplint.rules.shared.other_runs import entries as entries_read
@@ -171,6 +171,7 @@ rule = Rule(
         "ccelerator & load_state_dict & optim",
         "ccelerator & heckpoint & optim",
         "apex & scale_loss & load_state_dict & optim",
+        "apex & scale_loss & heckpoint & optim",
     ),
     not_shown="verify doesn't save or load checkpoints",
     about_absence=True,
@@ -190,6 +191,7 @@ _DTYPE = re.compile(r"(?i)b?float16|bf16|fp16|half")
 _LOADS = re.compile(
     rb"(?i)scal\w*(\[[^\]\n]*\])?\s*\.\s*load_state_dict\b|(\]|\)|\b(obj|each|v|item))\.load_state_dict\b"
 )
+_STATES_OF_APEX = re.compile(rb"\bamp\s*\.\s*(load_)?state_dict\b|\bamp\s*=\s*(apex\s*\.\s*)?amp\b")
 # With these the scale is kept by hand.
 _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 
@@ -336,7 +338,7 @@ def _of_accelerates_scaler(module: Module) -> Iterator[Finding]:
     known, owner = objects(module), accelerators(module)
     backwards = [*owner.scaled_backwards()]
     by_default = any(each.how.by_default for each in backwards)
-    if not any(each.how.is_asked_for for each in backwards):
+    if not any(each.how.is_asked_for or owner.is_reckoned_with for each in backwards):
         return
     if all(_is_switched_off(module, made) for each in backwards for made in owner.made(each.accelerator)):
         return
@@ -389,7 +391,37 @@ def _of_apex(module: Module) -> Iterator[Finding]:
         return  # what another file trains with apex need not be what this one saves
     amp = next(module.references("apex.amp.initialize"), None)
     name = module.text(amp.base) if isinstance(amp, ir.Attribute) else "amp"
-    yield from _saved_without(module, "apex's", name, f"after `{name}.initialize()`")
+    found = [*_saved_without(module, "apex's", name, f"after `{name}.initialize()`")]
+    yield from found or _kept_without_apex(module, name)
+
+
+def _kept_without_apex(module: Module, name: str) -> Iterator[Finding]:
+    """The Checkpointer of fvcore's kind that keeps the optimizer that apex has initialized, and loads it again, and is
+    not given apex, which has a state to keep as well.
+    """
+    known = objects(module)
+    initialized = {
+        known.key(value)
+        for call in scaling_calls(module)
+        for given in (*call.positional, *call.keywords.values())
+        for value in (given.items if isinstance(given, ir.Sequence) else (given,))
+    }
+    for call in module.calls_of(*CHECKPOINTERS):
+        handed = [value for _, value in (*_handed(module, call), *_added(module, call))]
+        if not module.is_own(call) or initialized.isdisjoint(_given_to_save(module, call)):
+            continue
+        if any("apex.amp" in module.names.of(each) for each in handed) or not _resumes_by_itself(module, call):
+            continue
+        if not surely_lack(module.source.filename, _STATES_OF_APEX):
+            continue
+        yield rule.finding(
+            module.span(call),
+            f"`{module.on_one_line(call.func)}` gets the optimizer but not apex's state: a resumed run starts at the "
+            f"initial scale and may skip steps; pass `amp={name}` too, and resume after `{name}.initialize()`",
+            withheld=f"amplint can't tell whether the checkpoint is loaded after `{name}.initialize()`",
+            confidence=Confidence.LIKELY,
+        )
+        return
 
 
 def _saved_by_hand(module: Module) -> Iterator[State]:
@@ -911,11 +943,8 @@ def _only_if_set(module: Module, usage: ScalerUsage) -> str:
     """The setting that is off by default, or whose default is out of sight, and without which the scaler scales
     nothing, in words.
     """
-    enabled = scaler_arguments(module, usage.made.call).get("enabled")
-    if enabled is not None and holds_by_default(module, held(module, enabled)) is not True:
-        asked = decided(module).of(enabled).facts()
-        if not asked or any(term.op != Op.ON for term in asked):  # not only whether there is cuda
-            return f"if {in_words(module.on_one_line(enabled), True)}, "
+    if only := only_if_enabled(module, usage.made.call):
+        return only
     scales = [each.event.call for each in scaled_by(module, usage.made.call)]
     off = [off_by_default(module, each) for each in scales]
     made = off_by_default(module, usage.made.call)
@@ -974,7 +1003,7 @@ def _given_to_save(module: Module, call: ir.Call) -> list[str]:
         return []
     if any(each.startswith("torch.") for each in module.names.of(call.func)):
         return []  # what that is given, it writes
-    known, handed = objects(module), [*_handed(module, call)]
+    known, handed = objects(module), [*_handed(module, call), *_added(module, call)]
     if not any(_is_called_model(name) for name, _ in handed):
         return []
     keys = [known.key(value) for _, value in handed if known.is_optimizer(value) is not None]
@@ -995,13 +1024,25 @@ def _handed(module: Module, call: ir.Call) -> Iterator[tuple[str, ir.Value]]:
             yield keyword or ir.last_name(given), given
 
 
+def _added(module: Module, made: ir.Call) -> Iterator[tuple[str, ir.Value]]:
+    """What a Checkpointer of fvcore's kind is given later: `checkpointer.add_checkpointable("scaler", scaler)`."""
+    known, kept = objects(module), set(objects(module).assigned_to(made))
+    for call in module.whole.called("add_checkpointable"):
+        base, given = ir.called_on(call, "add_checkpointable"), (*call.positional, *call.keywords.values())
+        if base is not None and known.key(base) in kept and given:
+            yield ir.last_name(given[-1]), given[-1]
+
+
 def _resumes_by_itself(module: Module, call: ir.Call) -> bool:
-    """Whether an object that is made to save checkpoints is asked to load one."""
+    """Whether an object that is made to save checkpoints is asked to load one, and not only the model's part of it."""
     kept = set(objects(module).assigned_to(call))
     return any(
-        isinstance(each.func, ir.Attribute) and _LOADING.search(each.func.attr)
+        isinstance(each.func, ir.Attribute)
+        and _LOADING.search(each.func.attr)
+        and objects(module).key(each.func.base) in kept
+        and not is_false(each.keyword("resume"))
+        and each.keyword("checkpointables") is None
         for each in near_kept(module, kept).calls
-        if isinstance(each.func, ir.Attribute) and objects(module).key(each.func.base) in kept
     )
 
 

@@ -18,9 +18,9 @@ from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import changes_defaults
 from amplint.model.inference.formulas import TRUE, Formula, World, both, fact, in_order, possible, replaced
 from amplint.model.inference.value_sets import decided, is_vague
-from amplint.model.inference.values import parameter_read, values_of
+from amplint.model.inference.values import held, parameter_read, values_of
 from amplint.model.names.reaching_definitions import returned
-from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
 from amplint.model.objects.key_parts import last_name
@@ -34,7 +34,8 @@ from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
 from amplint.model.usage.module_casts import is_cast_there, is_made_anew, is_made_in
-from amplint.rules.shared.scaler_order import receiver
+from amplint.rules.shared.default_values import holds_by_default
+from amplint.rules.shared.scaler_order import in_words, receiver
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -63,6 +64,20 @@ def _constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
         elif each.is_open or not (ir.is_none(each.value) or makes_dummy_scaler(module, each.value)):
             return []
     return list(dict.fromkeys(found))
+
+
+def only_if_enabled(module: Module, made: ir.Call) -> str:
+    """The setting that enables a scaler which a call makes, in words as a message begins: "if `args.amp` is true, ".
+
+    "" where it is on by default, or on all devices that it is for.
+    """
+    enabled = scaler_arguments(module, made).get("enabled")
+    if enabled is None or holds_by_default(module, held(module, enabled)) is True:
+        return ""
+    found = decided(module).of(enabled).facts()
+    if found and all(term.op == Op.ON for term in found):  # only whether there is cuda
+        return ""
+    return f"if {in_words(module.on_one_line(enabled), True)}, "
 
 
 def handed_on(module: Module, scaler: ir.Value) -> ir.Call | None:

@@ -18,7 +18,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import EXITS, block_leaves, conditions_round
 from amplint.model.syntax.ir import Assigned, node_of
-from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.model.torch_facts.signatures import CLIPS
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _not_finite(module: Module, test: ir.Value, holds: bool) -> list[ir.Value]:
         left, right = parts(test.left, holds), parts(test.right, holds)
         if (test.op in ("or", "BitOr")) is holds:
             return left + right
-        both = (left or _is_there(module, test.left, holds)) and (right or _is_there(module, test.right, holds))
+        both = (left or _adds_nothing(module, test.left, holds)) and (right or _adds_nothing(module, test.right, holds))
         return left + right if both else []
     if isinstance(test, ir.Compare):
         return _compared(module, test, holds, parts)
@@ -295,6 +295,61 @@ def _computes(module: Module, func: ir.Value) -> bool:
     """Whether a function is one of torch's, numpy's or Python's, and no method of what stands before the dot."""
     names = module.names.of(func)
     return bool(names) and all(each.startswith(COMPUTING) for each in names)
+
+
+def _adds_nothing(module: Module, test: ir.Value, holds: bool) -> bool:
+    """Whether a test comes out as `holds` again and again in a training whose numbers are what they are: where there is
+    a number at all, or in each k-th iteration.
+    """
+    return _is_there(module, test, holds) or comes_again(module, test, holds)
+
+
+def comes_again(module: Module, test: ir.Value, holds: bool) -> bool:
+    """Whether a test comes out as `holds` in each k-th iteration: `step % 100 == 0`.
+
+    One of a number that counts what is not finite does not.
+    """
+    test = held(module, test)
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return comes_again(module, test.operand, not holds)
+    if isinstance(test, ir.Compare):
+        right = test.rights[0]
+        if test.ops != (("Equal",) if holds else ("NotEqual",)) or not isinstance(right, (ir.Constant, ir.Binary)):
+            return False
+        test, holds = test.left, False
+    if holds or not isinstance(test, ir.Binary) or test.op != "Modulo":
+        return False
+    counted = [each for each in ir.walk_values(test.left) if isinstance(each, (ir.Name, ir.Attribute))]
+    names = [each for each in counted if not isinstance(each.parent, ir.Attribute)]
+    return bool(names) and all(_counts_iterations(module, each) for each in names)
+
+
+def _counts_iterations(module: Module, value: ir.Value) -> bool:
+    """Whether a number is a loop's, or is added to in each iteration, whatever is found there, and not set back."""
+    stores = [each for each in _stores_of(module, value) if loop_of(each) is not None]
+    adding = [each for each in stores if isinstance(each, ir.AugAssign)]
+    if any(about_finite(module, each.test) for store in adding for each in ifs_round(store)):
+        return False
+    loops = {loop_of(each) for each in adding}
+    return all(loop_of(each) not in loops and bool(adding) for each in stores if isinstance(each, ir.Assign))
+
+
+def _stores_of(module: Module, value: ir.Value) -> list[ir.Statement]:
+    """The statements that store a variable, or an attribute of its name."""
+    if isinstance(value, ir.Name):
+        nodes = filter(None, map(node_of, module.names.bindings(value)))
+        return [ir.statement_of(each) for each in nodes if not isinstance(each, ir.Function)]
+    name = ir.last_name(value)
+    statements = (each for each in module.whole.near(name).statements if isinstance(each, (ir.Assign, ir.AugAssign)))
+    return [each for each in statements if any(_is_named(target, name) for target in _targets(each))]
+
+
+def _targets(store: ir.Assign | ir.AugAssign) -> Iterable[ir.Value]:
+    return store.targets if isinstance(store, ir.Assign) else (store.target,)
+
+
+def _is_named(target: ir.Value, name: str) -> bool:
+    return isinstance(target, ir.Attribute) and target.attr == name
 
 
 def _is_there(module: Module, test: ir.Value, holds: bool) -> bool:

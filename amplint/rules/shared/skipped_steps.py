@@ -13,7 +13,7 @@ from amplint.model.flow.gradients import GradientKind
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive
-from amplint.rules.shared.finite_checks import about_finite, only_asks_for_presence, stands_in
+from amplint.rules.shared.finite_checks import about_finite, comes_again, only_asks_for_presence, stands_in
 from amplint.rules.shared.scaler_order import always_off, places, reached_events, side_by_side
 from amplint.rules.shared.scaler_usage import float16_possible
 
@@ -63,7 +63,7 @@ def is_routine(module: Module, flow: Flow, test: ir.Value) -> bool:
     """Whether a test asks for the accumulation boundary, for clipping, for NaN, or whether something is there."""
     if only_asks_for_presence(module, [test]) or flow.conditions.counts(test):
         return True
-    if about_finite(module, test):
+    if about_finite(module, test) or comes_again(module, test, True):
         return True
     names = [ir.last_name(each) for each in ir.walk_values(test) if not isinstance(each.parent, ir.Attribute)]
     return any(names) and all(_ROUTINE.search(each) for each in names if each)
