@@ -237,7 +237,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     cure = (
         "unscale and step only after the last backward pass of the accumulation, then call `zero_grad()`"
         if _cleared_in_its_loop(module, each)
-        else "call `zero_grad()` after each step, or step only after the last backward pass"
+        else "call `zero_grad()` after each step, or step after the last backward pass"
     )
     # None where it is not seen whose gradients the backward pass makes.
     certain = sure and each.violation.gradients is None
