@@ -15,7 +15,8 @@ Also finds, as *likely*:
 
 - a scaler that is created only with AMP, or is None without AMP, and is used by code that also runs without AMP;
 - an AMP option that the program's `argparse` parser doesn't declare;
-- a variable that only one of the branches sets, and that is read after them;
+- a variable that only one of the branches sets, and that is read after them, also if the branches only make the
+  optimizer;
 - two branches, with and without autocast, that compute different losses: one has another constant factor or one more
   term, or unpacks a different number of values from
   the same call;
@@ -80,7 +81,14 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clipping_scalers import clipped_apart, clipped_before_steps
-from amplint.rules.shared.forward_branches import set_apart, terms_apart, ungraded_apart, unpacked_apart, weighed_apart
+from amplint.rules.shared.forward_branches import (
+    set_apart,
+    set_up_apart,
+    terms_apart,
+    ungraded_apart,
+    unpacked_apart,
+    weighed_apart,
+)
 from amplint.rules.shared.parallel_branches import (
     AVERAGES,
     BACKWARDS,
@@ -111,6 +119,9 @@ rule = Rule(
         ".scale( & backward & step(",
         ".scale( & backward & zero_grad",
         "autocast & no_grad & else",
+        "autocast & optim & else",
+        "scaler & optim & else",
+        "apex & optim & else",
         "autocast & inference_mode & else",
         "GradScaler & .scale(",
         "add_argument & autocast",
@@ -277,6 +288,16 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
             module.span(lone.use),
             f"only the branch {_precision(lone.region)} sets `{name}`, on {module.line(lone.binding)}: after the other "
             f"branch this line raises {error}; set `{name}` in both branches",
+            withheld=f"amplint can't tell what `{name}` should be in the other branch",
+            confidence=Confidence.LIKELY,
+        )
+    for read in set_up_apart(module):
+        name, error = read.use.name, "NameError" if ir.function_of(read.use) is None else "UnboundLocalError"
+        asked = f"`{module.on_one_line(read.statement.test)}` is {'false' if read.holds else 'true'}"
+        yield rule.finding(
+            module.span(read.use),
+            f"only one branch of the `if` on {module.line(read.statement)} sets `{name}`, on "
+            f"{module.line(read.binding)}: if {asked}, this line raises {error}; set `{name}` in both branches",
             withheld=f"amplint can't tell what `{name}` should be in the other branch",
             confidence=Confidence.LIKELY,
         )

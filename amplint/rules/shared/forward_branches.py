@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,16 +11,19 @@ from amplint.model.calls.events import events
 from amplint.model.inference.formulas import possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.grad_mode import without_gradients
+from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves
 from amplint.model.syntax.ir import node_of
 from amplint.model.syntax.nesting import is_within
 from amplint.rules.shared.finite_checks import is_handled
 from amplint.rules.shared.parallel_branches import Reader, parallel_branches
+from amplint.rules.shared.precision_tests import names_switch
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
+_AMP = re.compile(r"(?i)amp|fp_?16|float16|half|precision")  # what is written where an `if` asks for AMP
 _FOLLOW = 4  # variables that hold a part of a term
 
 
@@ -79,6 +83,18 @@ class SetApart(NamedTuple):
     use: ir.Name
     binding: ir.Name
     region: bool
+
+
+class SetUpApart(NamedTuple):
+    """A read of a variable that only one arm of an `if` on AMP sets, though both make the optimizer.
+
+    `binding`: where it is set first. `holds`: how the test comes out for the arm that sets it.
+    """
+
+    use: ir.Name
+    binding: ir.Name
+    statement: ir.If
+    holds: bool
 
 
 class _Arm(NamedTuple):
@@ -211,6 +227,38 @@ def set_apart(module: Module) -> list[SetApart]:
             read = [SetApart(use, binding, own is cast) for use, binding in uses if use is not None]
             found += sorted(read, key=lambda each: each.use.id)[:1]  # it raises there
     return found
+
+
+def set_up_apart(module: Module) -> list[SetUpApart]:
+    """The first read of a variable that only one arm of an `if` on AMP sets, where both arms make an optimizer."""
+    found = []
+    for statement in module.own.near(_AMP).statements:
+        if not isinstance(statement, ir.If) or statement.orelse is None or not _asks_for_amp(statement.test):
+            continue
+        arms = (statement.then, True, statement.orelse), (statement.orelse, False, statement.then)
+        if any(block_leaves(own) or _goes_on(own) for own, _, _ in arms):
+            continue
+        both = _names_set(statement.then).keys() & _names_set(statement.orelse).keys()
+        if not any(_is_optimizer(module, _names_set(statement.orelse)[each]) for each in both):
+            continue
+        for own, holds, other in arms:
+            names = _names_set(own)
+            alone = [names[each] for each in names.keys() - both]
+            uses = [(_read_after(module, statement, each, other), each) for each in alone]
+            read = [SetUpApart(use, binding, statement, holds) for use, binding in uses if use is not None]
+            found += sorted(read, key=lambda each: each.use.id)[:1]  # it raises there
+    return found
+
+
+def _asks_for_amp(test: ir.Value) -> bool:
+    """Whether a test is the switch of mixed precision, by its name: `args.fp16`, `not use_amp`."""
+    value = test.operand if isinstance(test, ir.Unary) and test.op == "Not" else test
+    return isinstance(value, (ir.Name, ir.Attribute)) and names_switch(ir.last_name(value))
+
+
+def _is_optimizer(module: Module, name: ir.Name) -> bool:
+    known = objects(module)
+    return known.is_optimizer(name) is not None or "optim" in name.name.lower()
 
 
 def _called(module: Module, arm: _Arm) -> set[str]:
