@@ -161,7 +161,7 @@ args = parser.parse_args()
 @pytest.mark.parametrize(
     ("head", "severity", "condition"),
     [
-        ("", Severity.ERROR, False),
+        ("", Severity.WARNING, True),  # out of sight
         (PARSED.replace("DEFAULT", "4"), Severity.ERROR, False),
         (PARSED.replace("DEFAULT", "1"), Severity.WARNING, True),  # likely: without the option each step has one
     ],

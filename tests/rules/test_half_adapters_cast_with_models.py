@@ -128,3 +128,18 @@ def test_adapters_that_are_cast_later(parts: dict[str, str]) -> None:
 )
 def test_adapters_that_stay_in_float32(parts: dict[str, str]) -> None:
     assert not found(**parts)
+
+
+def test_a_model_that_is_loaded_anew_casts_no_adapters_of_the_one_before() -> None:
+    """peft keeps the adapters of a half model in float32."""
+    loads = """\
+model = AutoModelForCausalLM.from_pretrained(path, torch_dtype=torch.bfloat16)
+model = get_peft_model(model, config)
+optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=1e-5)
+for x in loader:
+    model(x).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    head = "import torch\nfrom peft import get_peft_model\nfrom transformers import AutoModelForCausalLM\n"
+    assert "AMP217" not in [each.code for each in check(head + loads + loads)]

@@ -89,10 +89,15 @@ class _FrameworkRegions:
         return FrameworkRegion(region, any(each is not None and not self._is_off_by_default(each) for each in given))
 
     def _is_off_by_default(self, precision: ir.Value) -> bool:
-        """Whether a precision is an option of the program with a default for which no region is opened."""
+        """Whether a precision is an option or a parameter for whose default no region is opened, or is None: then it is
+        configured elsewhere.
+        """
         read = held(self._module, precision)
         option = option_read(self._module, read) if isinstance(read, ir.Attribute) else None
-        return option is not None and isinstance(option.default, ir.Constant) and option.default.value in _WHOLE
+        if option is not None:
+            return isinstance(option.default, ir.Constant) and option.default.value in _WHOLE
+        known = [each.value for each in values_of(self._module, precision).leaves if not each.is_open]
+        return bool(known) and all(isinstance(each, ir.Constant) and each.value in (None, *_WHOLE) for each in known)
 
     def _opens_none(self, made: ir.Call, precision: ir.Value | None, what: str) -> bool:
         """Whether what is made with a precision surely opens no region: an Accelerator's may be configured."""

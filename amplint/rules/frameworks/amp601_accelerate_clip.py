@@ -134,7 +134,7 @@ from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
-from amplint.rules.shared.default_values import number_by_default
+from amplint.rules.shared.default_values import number_or_default
 from amplint.rules.shared.finite_checks import not_finite
 from amplint.rules.shared.framework_steps import (
     IF_SCALED,
@@ -549,7 +549,9 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
         if statement is not None
         else "the norm that the clip returns is used; add the `if` by hand"
     )
+    once = False
     if _accumulates(module, accelerator) and _is_inside_accumulate(module, clip):
+        once = _may_be_once(module, accelerator)
         test = f"{module.text(accelerator)}.{SYNCS}"
         edit = guarded(module, statement, test) if statement is not None else None
         fix = (
@@ -563,9 +565,8 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
     else:
         return None
     effect = "the second clip unscales again, and raises RuntimeError"
-    if severity is not Severity.ERROR:
+    if accelerators(module).precisions(accelerator) != {SCALES}:
         effect = 'partly accumulated gradients are clipped, and with "fp16" the second clip raises RuntimeError'
-    once = _is_once_by_default(module, accelerator)
     made = accelerators(module).made(accelerator)
     return rule.finding(
         module.span(clip.call),
@@ -653,10 +654,10 @@ def _accumulates(module: Module, accelerator: ir.Value) -> bool:
     return not made or any(each is not None and not _is_one(module, each) for each in given)
 
 
-def _is_once_by_default(module: Module, accelerator: ir.Value) -> bool:
-    """Whether each step has one micro step, unless somebody sets more."""
+def _may_be_once(module: Module, accelerator: ir.Value) -> bool:
+    """Whether each step has one micro step, unless a setting says more: no default is seen that does."""
     given = [call.keyword(_PERIOD) for call in accelerators(module).made(accelerator)]
-    return bool(given) and all(each is not None and number_by_default(module, each) == 1 for each in given)
+    return bool(given) and all(each is None or (number_or_default(module, each) or 1) <= 1 for each in given)
 
 
 def _is_one(module: Module, value: ir.Value) -> bool:

@@ -79,6 +79,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Severity
 from amplint.model.objects.autocast_objects import region_of
+from amplint.model.regions.framework_regions import framework_region
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.default_values import holds_by_default, off_by_default
@@ -138,6 +139,9 @@ def check(module: Module) -> Iterator[Finding]:
 def _if_on(module: Module, found: Inside) -> str:
     """The setting without which the region is off, in words, if it is off by default."""
     made = module.value(found.region.call)
+    frameworks = framework_region(module, made) if isinstance(made, ir.Call) else None
+    if frameworks is not None and not frameworks.is_given:
+        return "with mixed precision, "
     region = region_of(module, made) if isinstance(made, ir.Call) else None
     if region is not None and region.enabled is not None and holds_by_default(module, region.enabled) is False:
         return f"if {in_words(module.on_one_line(region.enabled), True)}, "

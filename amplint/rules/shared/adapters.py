@@ -15,7 +15,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.text_scan import code_of
-from amplint.model.torch_facts.modules import RETURNS_ITSELF
+from amplint.model.torch_facts.modules import CASTS, RETURNS_ITSELF
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import casts
 from amplint.model.usage.whole_models import whole_of
@@ -169,7 +169,8 @@ def _is_half(module: Module, added: _Addition, cast: ir.Call) -> bool:
         return False
     name, flag = ir.last_name(added.call.func), added.call.keyword(_UPCAST_OPTION)
     stays = isinstance(flag, ir.Constant) and flag.value is False
-    is_before = added.at.id < cast.id and ir.function_of(added.at) is ir.function_of(cast)
+    is_loaded = ir.called_on(cast, "to", *CASTS) is None  # anew, `from_pretrained(name, torch_dtype=...)`: without them
+    is_before = not is_loaded and added.at.id < cast.id and ir.function_of(added.at) is ir.function_of(cast)
     return is_before or name in _IN_DTYPE or (name == _UPCASTS and stays)
 
 

@@ -33,12 +33,18 @@ def number_by_default(module: Module, value: ir.Value | None) -> float | None:
 
 def _number_by_default(module: Module, value: ir.Value) -> float | None:
     leaves = values_of(module, value).leaves
-    found = {_number(module, each) for each in leaves if not each.is_open}
+    found = {_number(module, each) for each in leaves if not each.is_open and _can_be_by_default(module, each)}
     flags = (
         option_read(module, each.value) for each in leaves if each.is_open and isinstance(each.value, ir.Attribute)
     )
     found |= {float(each.without) for each in flags if each is not None and each.without is not None}
     return found.pop() if len(found) == 1 else None
+
+
+def _can_be_by_default(module: Module, leaf: Leaf) -> bool:
+    """Whether no test that a leaf needs comes out otherwise by default."""
+    tests = [each for each in leaf.tests if isinstance(each.truth, bool)]
+    return not any(holds_by_default(module, each.value) is (not each.truth) for each in tests)
 
 
 def _number(module: Module, leaf: Leaf) -> float | None:
@@ -49,7 +55,10 @@ def _number(module: Module, leaf: Leaf) -> float | None:
         names, given = module.names.of(value.func), value.positional
         if names and names <= {"builtins.float", "builtins.int"} and len(given) == 1:
             return number_by_default(module, given[0])
-    return None
+        if names == {"builtins.bool"} and len(given) == 1:
+            value = given[0]
+    by_default = holds_by_default(module, value) if isinstance(value, (ir.Name, ir.Attribute, ir.Bool)) else None
+    return None if by_default is None else float(by_default)
 
 
 def holds_by_default(module: Module, test: ir.Value) -> bool | None:

@@ -1,0 +1,97 @@
+"""What a finding says of the setting without which it doesn't hold: one that is off by default is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+from amplint.base.findings import Confidence, Finding
+
+ENGINE = """\
+import torch
+
+
+class Engine:
+    def __init__(self, model):
+        self.model = model
+        self.use_amp = INIT
+        self.scaler = torch.amp.GradScaler("cuda")
+        self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def configure(self, on=DEFAULT):
+        self.use_amp = bool(on) and torch.cuda.is_available()
+
+    def train(self, loader):
+        for epoch in range(3):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                if self.use_amp:
+                    with torch.autocast("cuda"):
+                        loss = torch.nn.functional.cross_entropy(self.model(x), y)
+                    self.scaler.scale(loss).backward()
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+                else:
+                    loss = torch.nn.functional.cross_entropy(self.model(x), y)
+                    loss.backward()
+                    self.optimizer.step()
+            torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, "last.pt")
+
+    def restore(self):
+        state = torch.load("last.pt")
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+"""
+REGION = """\
+import argparse
+import torch
+from accelerate import Accelerator
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", action="store_true")
+args = parser.parse_args()
+
+
+def train(model, optimizer, loader, precision=PRECISION):
+    accelerator = Accelerator(mixed_precision=precision)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with CONTEXT:
+            loss = model(x, y)
+            BACKWARD
+        optimizer.step()
+
+
+train(model, optimizer, loader)
+"""
+
+
+def only(text: str, code: str) -> Finding:
+    (found,) = (each for each in check(text) if each.code == code)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("init", "default", "named"),
+    [("False", "False", True), ("True", "True", False), ("False", "True", False)],
+)
+def test_the_flag_of_an_engine(init: str, default: str, named: bool) -> None:
+    found = only(ENGINE.replace("INIT", init).replace("DEFAULT", default), "AMP413")
+    assert ("if `self.use_amp` is true" in found.message) is named
+    assert (found.confidence is Confidence.LIKELY) is named
+
+
+@pytest.mark.parametrize(
+    ("context", "backward", "precision", "named"),
+    [
+        ('torch.autocast("cuda", enabled=args.amp)', "loss.backward()", "None", "if `args.amp` is true, "),
+        ('torch.autocast("cuda")', "loss.backward()", "None", ""),
+        ("accelerator.autocast()", "accelerator.backward(loss)", "None", "with mixed precision, "),
+        ("accelerator.autocast()", "accelerator.backward(loss)", '"no"', None),
+        ("accelerator.autocast()", "accelerator.backward(loss)", '"fp16"', ""),
+    ],
+)
+def test_the_setting_of_a_region(context: str, backward: str, precision: str, named: str | None) -> None:
+    text = REGION.replace("CONTEXT", context).replace("BACKWARD", backward).replace("PRECISION", precision)
+    found = [each.message for each in check(text) if each.code == "AMP301"]
+    assert (found == []) if named is None else found[0].startswith((f"{named}backward", f"{named}`accelerator"))
