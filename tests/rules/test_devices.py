@@ -955,3 +955,25 @@ def test_the_device_of_a_tensor_in_forward_chooses_none(of: str, wanted: int) ->
     step = "with torch.autocast('cpu', dtype=torch.bfloat16):\n    loss = model(x)\nloss.backward()\n"
     text = f"{HEAD}torch.set_default_device('mps')\n{net}\n\nmodel = Net()\n{step}"
     assert [each.code for each in check(text)].count("AMP203") == wanted
+
+
+@pytest.mark.parametrize(
+    ("use", "wanted"), [("loss.backward()", []), ("self.scaler.scale(loss).backward()", ["AMP201"])]
+)
+def test_201_a_scaler_that_its_object_never_uses_is_a_suspicion(use: str, wanted: list[str]) -> None:
+    text = f"""\
+import torch
+from base import Base
+
+
+class Trainer(Base):
+    def __init__(self, model, device):
+        self.scaler = torch.amp.GradScaler()
+
+    def step(self, x):
+        with torch.autocast(self.device, dtype=self.dtype):
+            loss = self.model(x)
+        {use}
+        self.optimizer.step()
+"""
+    assert [each.code for each in check(text, settings=Settings(frozenset({"AMP201"}), isolated=True))] == wanted

@@ -1,10 +1,11 @@
-"""AMP410 where a loss reaches the models of one of two optimizers only."""
+"""AMP410 and AMP402 where a loss reaches one of two optimizers, or other code computes the gradients of one."""
 
 from __future__ import annotations
 
 import pytest
 
 from amplint import check
+from amplint.config.settings import Settings
 
 GAN = """\
 import torch
@@ -92,3 +93,32 @@ def test_one_that_is_frozen_sometimes_may_get_them() -> None:
 def test_which_model_an_unseen_method_runs_can_not_be_told() -> None:
     assert not found(ACTOR.replace("TARGET", "experience.reward"))
     assert found(ACTOR.replace("TARGET", "self.actor(x)"))
+
+
+HEAD = """\
+import torch
+
+def step(model, optimizer, head, head_optimizer, scaler, x, y):
+    features = model(x)
+    grad = CALL
+    features.backward(scaler.scale(grad))
+    scaler.step(optimizer)
+    scaler.update()
+    head_optimizer.step()
+    optimizer.zero_grad()
+    head_optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "codes"),
+    [
+        ("head.forward_backward(features, y, head_optimizer)", []),
+        ("head.forward_backward(features, y, optimizer=head_optimizer)", []),
+        ("head.forward_backward(features, y, optimizer)", ["AMP402"]),
+        ("head.loss(features, y)", ["AMP402"]),
+    ],
+)
+def test_code_out_of_sight_computes_the_gradients_of_the_optimizer_that_it_gets(call: str, codes: list[str]) -> None:
+    found = check(HEAD.replace("CALL", call), settings=Settings(frozenset({"AMP402"}), isolated=True))
+    assert [each.code for each in found] == codes

@@ -33,7 +33,8 @@ the default on its device (xpu, mps). Otherwise it is a warning, and
 
 - *likely* if amplint doesn't know the region's device or dtype, or sees no region and no loss;
 - a *suspicion* if all regions are for cuda and the CPU, and bfloat16 on the CPU, where a disabled scaler does no harm;
-  or if no region makes the losses that the scaler scales.
+  if no region makes the losses that the scaler scales; or if the scaler is an
+  attribute that the file never uses.
 
 ## Example
 ```python
@@ -107,6 +108,7 @@ from amplint.model.usage.device_evidence import asks_for_device, device_is_asked
 from amplint.model.usage.requires_cuda import needs_cuda
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import scaled_by
+from amplint.rules.shared.scaler_usage import every_scaler_usage
 from amplint.sources.load import load
 from amplint.sources.source import SourceError
 
@@ -159,11 +161,13 @@ def check(module: Module) -> Iterator[Finding]:
 def _confidence(module: Module, call: ir.Call) -> Confidence:
     """How sure it is that the disabled scaler does harm, where no region is known to be float16 without CUDA.
 
-    A suspicion where losses are scaled that no region has made, and where all regions are for cuda and the CPU, and
-    bfloat16 on the CPU, as by default.
+    A suspicion where losses are scaled that no region has made, where an object has the scaler and the file never uses
+    it, and where all regions are for cuda and the CPU, and bfloat16 on the CPU, as by default.
     """
     if evidence(module).types - {"cuda", "cpu"} or _only_device(module) is not None:
         return Confidence.CERTAIN
+    if any(each.made.call is call and each.keeper and not each.methods for each in every_scaler_usage(module)):
+        return Confidence.SUSPICION
     on = [each for each in regions(module) if not is_false(each.enabled)]
     if not on:
         return Confidence.SUSPICION if scaled_by(module, call) else Confidence.LIKELY

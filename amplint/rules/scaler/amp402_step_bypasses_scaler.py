@@ -30,6 +30,8 @@ amplint reports nothing:
 - if the function reads the scale before the step, or checks for finite gradients itself;
 - about one of several optimizers, if the scaler is never used with this optimizer, and not every loss is scaled;
 - if the scaler is passed to code that amplint can't see;
+- about an optimizer that is passed to code that amplint can't see, and that computes gradients by its name
+  (`head.forward_backward(features, optimizer)`);
 - about an optimizer that an Accelerator's `prepare` gives back: its `step()` goes through the scaler.
 
 ## Why is this bad?
@@ -86,7 +88,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import line_start
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same, why_not_removed
-from amplint.model.calls.external_calls import bases_in_sight, inherits
+from amplint.model.calls.external_calls import bases_in_sight, inherits, local_function
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradients import UNSEEN, GradientKind
@@ -150,6 +152,7 @@ _SOME_PATHS = "the gradients are scaled on some paths only; step through the sca
 # A comment on a step that leaves the gradients scaled on purpose, and how far before the step it may be.
 _EXPLAINS = re.compile(r"(?i)#.*(?:unscal|adam)")
 _LINES_BEFORE = 4
+_BACKWARD = re.compile(r"(?i)backward")
 _NO_SKIPS = "steps with inf or NaN gradients aren't skipped"
 _SCALED, _UNCHECKED, _AGAIN, _FIRST = (
     "steps on gradients still multiplied by the loss scale",
@@ -313,6 +316,7 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
         or is_prepared(module, receiver(event))
         or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
         or uses_scale_before(module, event.call, unscaled)
+        or _has_a_backward_of_its_own(module, event, violation.optimizer)
         or (other_arm_has(module, flow, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None
@@ -331,6 +335,18 @@ def _misuse(module: Module, each: Misuse) -> _Misuse | None:
     others = (each for each in reached.states if each not in bad)
     always = all(_suits_scalers_step(flow, each, scaler, violation.optimizer) for each in others)
     return _Misuse(what, scaler, always, confidence)
+
+
+def _has_a_backward_of_its_own(module: Module, step: Event, optimizer: str) -> bool:
+    """Whether code out of sight gets the optimizer, and by its name computes gradients, in the function that steps."""
+    function, known = ir.function_of(step.call), objects(module)
+    return any(
+        ir.function_of(call) is function
+        and local_function(module, call.func) is None
+        and any(known.key(arg.value) == optimizer for arg in call.args)
+        for call in module.whole.near(_BACKWARD).calls
+        if _BACKWARD.search(ir.last_name(call.func)) and ir.last_name(call.func) != "backward"
+    )
 
 
 def _suits_scalers_step(flow: Flow, state: State, scaler: str, optimizer: str) -> bool:
