@@ -51,7 +51,7 @@ def test_a_meter_of_another_file(look: str, count: int, tmp_path: Path) -> None:
     (tmp_path / "meters.py").write_text(METERS.replace("LOOK", look))
     train = tmp_path / "train.py"
     train.write_text(TRAIN)
-    settings = Settings(frozenset({"AMP506"}), isolated=True)
+    settings = Settings(frozenset({"AMP506"}), isolated=True, suspicions=True)
     assert len(check(TRAIN, str(train), settings)) == count
     # By itself the file says nothing of its meter.
     assert len(check(TRAIN, settings=settings)) == 1

@@ -61,7 +61,7 @@ def train(model, optimizer, scaler, loader):
 )
 def test_a_message_names_the_consequence(code: str, text: str, consequence: str) -> None:
     assert code in all_rules()
-    (found,) = check(text, settings=Settings(frozenset({code}), isolated=True))
+    (found,) = check(text, settings=Settings(frozenset({code}), isolated=True, suspicions=True))
     assert consequence in found.message
 
 

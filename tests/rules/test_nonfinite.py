@@ -103,7 +103,7 @@ def train(model, batches, optimizer, limit):
 
 
 def codes(line: str) -> list[str]:
-    settings = Settings(frozenset({"AMP505", "AMP506", "AMP507", "AMP509"}), isolated=True)
+    settings = Settings(frozenset({"AMP505", "AMP506", "AMP507", "AMP509"}), isolated=True, suspicions=True)
     return [each.code for each in check(STEP.format(line), "a.py", settings)]
 
 
@@ -173,7 +173,9 @@ def test_a_region_whose_dtype_is_kept_by_its_name(dtype: str, expected: list[str
 def test_norms_of_bfloat16_are_finite_in_each_step(dtype: str, expected: list[str]) -> None:
     text = STEP.format("model.mean = model.mean * 0.9 + norm * 0.1")
     text = text.replace('autocast("cuda")', f'autocast("cuda", dtype=torch.{dtype})')
-    assert [each.code for each in check(text, "a.py", Settings(frozenset({"AMP506"}), isolated=True))] == expected
+    assert [
+        each.code for each in check(text, "a.py", Settings(frozenset({"AMP506"}), isolated=True, suspicions=True))
+    ] == expected
 
 
 def test_clips_that_only_measure_replace_nothing() -> None:
@@ -187,7 +189,7 @@ def test_clips_that_only_measure_replace_nothing() -> None:
 
 
 def test_star_imports_leave_float_what_it_is() -> None:
-    settings = Settings(frozenset({"AMP506"}), isolated=True)
+    settings = Settings(frozenset({"AMP506"}), isolated=True, suspicions=True)
     text = "from helpers import *\n" + STEP.format("bad += float(norm)")
     assert [each.code for each in check(text, "a.py", settings)] == ["AMP506"]
 

@@ -8,6 +8,8 @@ norm goes into one of these:
 - a sum, or a list whose mean is computed;
 - a moving average (`average = 0.9 * average + 0.1 * norm`).
 
+Meters, sums and lists are *suspicions*: they usually begin anew with each epoch, and are only shown.
+
 amplint reports nothing:
 
 - if NaN and infinity are checked or replaced on the way, or in the meter's `update`;
@@ -57,7 +59,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.model.flow.value_uses import reads_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.project.importers import in_reach, surely_lack
@@ -117,6 +119,8 @@ def check(module: Module) -> Iterator[Finding]:
                 f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and then "
                 "the mean of all norms is inf or NaN too; use only finite norms",
                 fix=Fix(Applicability.DISPLAY, "Test the norm with `math.isfinite` or `torch.isfinite`"),
+                # A moving average stays infinite; other means are as a rule only shown, and begin anew.
+                confidence=None if isinstance(at, ir.Assign) else Confidence.SUSPICION,
             )
 
 
