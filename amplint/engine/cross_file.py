@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base import reads
-from amplint.base.findings import Finding
+from amplint.base.findings import Confidence, Finding
 from amplint.base.paths import contents, seen_from, version
 from amplint.engine.reading import UnfoldableError, UnreadableError, read
 from amplint.model.calls.call_graph import CallGraph
@@ -15,6 +15,9 @@ from amplint.model.flow.analysis import Flow, flows
 from amplint.model.half.analysis import leading_to, may_run
 from amplint.model.project.resolve_import import looked_in
 from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
+from amplint.rules.shared.default_values import holds_by_default
+from amplint.rules.shared.scaler_order import in_words
 from amplint.sources.load import load
 from amplint.sources.source import SourceError
 
@@ -51,13 +54,41 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
     start, end = module.span(call)
     where = _where(module, finding.start)
     said = _OWN_LINE.sub(r"\g<0> of this file", finding.message)
-    message = f"this runs line {row} of {where}, where {said}"
+    asked = _condition(module, finding.start)
+    only = f" (if {asked})" if asked is not None else ""
+    sure = finding.confidence is not Confidence.CERTAIN or asked is None
     return finding._replace(
         start=start,
         end=end,
-        message=message,
+        message=f"this runs line {row} of {where}{only}, where {said}",
+        confidence=finding.confidence if sure else Confidence.LIKELY,
         fix=None,
         withheld=f"a fix can change only one file, and {where} may have to change too; make the change by hand",
+    )
+
+
+def _condition(module: Module, start: int) -> str | None:
+    """The innermost test of settings that a place in another file is under, in words: None if it holds by default."""
+    function = _function(module, start)
+    around = [each for each in module.whole.within(function).statements if _holds(module, each, start)]
+    if function is None or not around:
+        return None
+    place = min(around, key=lambda each: module.span(each)[1] - module.span(each)[0])
+    for test, holds in conditions_round(place):
+        if _asks_for_text(test) and holds_by_default(module, test) is not holds:
+            return in_words(module.on_one_line(test), holds)
+    return None
+
+
+def _holds(module: Module, statement: ir.Statement, offset: int) -> bool:
+    first, last = module.span(statement)
+    return first <= offset < last
+
+
+def _asks_for_text(test: ir.Value) -> bool:
+    """Whether a test compares a setting with a text: `args.net == "small"`."""
+    return isinstance(test, ir.Compare) and any(
+        isinstance(each, ir.Constant) and isinstance(each.value, str) for each in (test.left, *test.rights)
     )
 
 

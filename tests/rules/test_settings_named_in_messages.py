@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import check
@@ -95,3 +97,52 @@ def test_the_setting_of_a_region(context: str, backward: str, precision: str, na
     text = REGION.replace("CONTEXT", context).replace("BACKWARD", backward).replace("PRECISION", precision)
     found = [each.message for each in check(text) if each.code == "AMP301"]
     assert (found == []) if named is None else found[0].startswith((f"{named}backward", f"{named}`accelerator"))
+
+
+LOSSES = """\
+import torch
+from torch import nn
+
+
+class Losses:
+    def __init__(self, kind):
+        self.kind = kind
+        self.bce = nn.BCELoss()
+
+    def of(self, output, target):
+        TEST
+            return self.bce(output, target)
+        return (output - target).abs().mean()
+"""
+TRAINS = """\
+import torch
+from losses import Losses
+
+losses = Losses(KIND)
+
+
+def step(model, optimizer, x, y):
+    with torch.autocast("cuda"):
+        loss = losses.of(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "kind", "named"),
+    [
+        ('if self.kind == "bce":', "read()", ' (if `self.kind == "bce"`)'),
+        ('if self.kind == "bce":', '"bce"', ""),
+        ("if output.ndim:", "read()", ""),
+    ],
+)
+def test_the_setting_of_a_line_in_another_file(tmp_path: Path, test: str, kind: str, named: str) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "losses.py").write_text(LOSSES.replace("TEST", test))
+    train = tmp_path / "train.py"
+    train.write_text(TRAINS.replace("KIND", kind))
+    (found,) = (each for each in check(train.read_text(), str(train)) if each.code == "AMP304")
+    assert f"of losses.py{named}, where" in found.message
+    assert (found.confidence is Confidence.LIKELY) is bool(named)

@@ -8,7 +8,7 @@ norm goes into one of these:
 - a sum, or a list whose mean is computed;
 - a moving average (`average = 0.9 * average + 0.1 * norm`).
 
-Meters, sums and lists are *suspicions*: they usually begin anew with each epoch, and are only shown.
+Meters, sums and lists are *suspicions*: they usually start again with each epoch, and are only shown.
 
 amplint reports nothing:
 
@@ -119,7 +119,7 @@ def check(module: Module) -> Iterator[Finding]:
                 f"the norm on {module.line(norm)} is inf or NaN when the scaler skips a step, and then "
                 "the mean of all norms is inf or NaN too; use only finite norms",
                 fix=Fix(Applicability.DISPLAY, "Test the norm with `math.isfinite` or `torch.isfinite`"),
-                # A moving average stays infinite; other means are as a rule only shown, and begin anew.
+                # A moving average stays infinite; other means start again, and are usually only shown.
                 confidence=None if isinstance(at, ir.Assign) else Confidence.SUSPICION,
             )
 
