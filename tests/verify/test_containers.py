@@ -204,7 +204,7 @@ class Manager:
         self.optimizers[name] = torch.optim.SGD(self.models[name].parameters(), lr=0.1)
 
     def train(self, x, y, opt):
-        print(str(opt))
+        print(str(opt), "{{}}".format(opt))
         with torch.autocast("cuda"):
             loss = torch.nn.functional.cross_entropy(self.models["a"](x), y)
         for name in self.optimizers:

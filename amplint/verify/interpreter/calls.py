@@ -350,6 +350,8 @@ class MethodCalls:
             return self._tensors.method(base, name, args, kwargs, site)
         if isinstance(base, (dict, list)) and name in (*OF_PARAMETERS, "zero_grad", *SAME_METHODS):
             return self._nets.of_container(base, name)
+        if isinstance(base, str):  # a text changes nothing that it is given: `"lr: {}".format(optimizer)`
+            return Unknown(site.text)
         return self._unseen.value(site, [base, *args, *kwargs.values()], None)
 
     def _of_instance(self, base: Instance, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
