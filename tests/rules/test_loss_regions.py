@@ -105,10 +105,40 @@ def test_a_region_that_may_compute_more(inside: str) -> None:
         ("first = model(images)\n    with amp_context:\n        second = model(images)", False),
         ("first = model(images)\n    first = project(target)", False),
         ("model.half()\n    first = model(images)", False),
+        # in a block of its own
+        ("with torch.autograd.detect_anomaly():\n        first = model(images)", True),
+        ("with torch.enable_grad():\n        first = model(images)", True),
+        ("try:\n        first = model(images)\n    except RuntimeError:\n        raise", True),
+        ("if target:\n        first = model(images)\n    else:\n        first = model(target)", True),
+        ("if target:\n        first = model(images)\n    else:\n        first = project(target)", False),
+        ("with amp_context:\n        first = model(images)", False),
+        ("first = model(images)\n    with torch.autocast('cuda'):\n        first = project(first)", False),
+        ("first = model(images)\n    with torch.no_grad():\n        first = project(first)", False),
+        ("first = model(images)\n    with torch.autograd.detect_anomaly():\n        first = first[:, 0]", True),
     ],
 )
 def test_what_runs_before_the_region(before: str, found: bool) -> None:
     assert len(confidences(before=before)) == found
+
+
+@pytest.mark.parametrize(
+    ("around", "found"),
+    [
+        ("with torch.autograd.detect_anomaly():", True),
+        ("with profiled('loss'):", True),
+        ("for criterion in criteria:", True),
+        ("try:", True),
+        ("with torch.autocast('cuda'):", False),
+        ("with amp_context:", False),
+    ],
+)
+def test_what_is_around_the_region(around: str, found: bool) -> None:
+    text = PROGRAM.format(before=FORWARD, inside="loss = criterion(first, target)")
+    region = text[text.index("    with torch.autocast(") : text.index("    scaler.scale")]
+    inner = "".join(f"    {line}\n" for line in region.splitlines())
+    after = "    finally:\n        pass\n" if around == "try:" else ""
+    text = text.replace(region, f"    {around}\n{inner}{after}")
+    assert any(each.code == "AMP310" for each in check(text, "train.py")) is found
 
 
 @pytest.mark.parametrize(("between", "count"), [("print(1)", 1), ("x = other", 0), ("x = x.cuda()", 0)])

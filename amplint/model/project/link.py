@@ -194,7 +194,7 @@ def _settings(path: str, text: str, imports: _Imports) -> Iterator[Place]:
 
 def _matters(place: Place, opens_regions: bool) -> bool:
     of_a_model = opens_regions and (module_index.is_class(place) or module_index.takes_apart(place))
-    return of_a_model or module_index.matters(place)
+    return of_a_model or module_index.matters(place) or module_index.gives_torch(place)
 
 
 def _module(path: str, meanings: set[tuple[str, str] | None]) -> str | None:
@@ -261,7 +261,7 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
             for each, mention in module_index.targets(place)
             if each not in seen
             and each.path != own
-            and (module_index.matters(each) or module_index.hands(place, mention) or _told(place, each))
+            and (_matters(each, False) or module_index.hands(place, mention) or _told(place, each))
         ]
         seen.update(more)
         todo += more

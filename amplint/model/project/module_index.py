@@ -46,6 +46,8 @@ DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
 # What reads a part of a model's output.
 _OF_OUTPUT = re.compile(r"""\.logits\b|["']logits["']""")
+# What returns a variable.
+_RETURNED = re.compile(r"\breturn[ \t]+([^\W\d]\w*)[ \t]*(?:#[^\r\n]*)?$", re.MULTILINE)
 # What follows the word `import`: names in parentheses, with comments, or up to the end of the line. In a comment or a
 # docstring that may hold the next import, so that it is only looked at.
 _IMPORTED = re.compile(
@@ -87,6 +89,11 @@ class Unit:
     def takes_apart(self) -> bool:
         """Whether it is a function that reads a part of a model's output."""
         return not self.is_class and "logits" in self._text and bool(_OF_OUTPUT.search(self._text))
+
+    @cached_property
+    def returns(self) -> frozenset[str]:
+        """The variables that it returns, if it is a function."""
+        return frozenset() if self.is_class else frozenset(_RETURNED.findall(self._text))
 
     @cached_property
     def mentions(self) -> frozenset[tuple[str, str]]:
@@ -743,6 +750,18 @@ def _matters(path: str, name: str) -> bool:
         seen.update(more)
         todo += more
     return False
+
+
+def gives_torch(place: Place) -> bool:
+    """Whether a function may return torch: what it imports as that, its file does, or it keeps in a variable there."""
+    of = outline(place.path)
+    unit = of.units[place.name] if of is not None else None
+    if of is None or unit is None or not unit.returns:
+        return False
+    meanings = [bound.meaning for name in unit.returns for bound in of.bound.get(name, ())]
+    inside = [unit.imports.get(name) for name in unit.returns]
+    kept = list(unit.imports.values()) if unit.returns & unit.binds else []
+    return ("torch", "") in (*meanings, *inside, *kept)
 
 
 def takes_apart(place: Place) -> bool:

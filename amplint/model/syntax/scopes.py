@@ -7,7 +7,7 @@ of meanings, and a rule decides whether all or some of them count. Order within 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported, Scope
@@ -45,6 +45,11 @@ STAR_EXPORTS = {
     "torch.amp": ("GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"),
     **DEFINED_IN,
 }
+
+# The modules of torch that a function may give, or something else where torch isn't installed.
+_OF_TORCH = frozenset(("torch", "torch.amp", "torch.cuda.amp", "torch.nn", "torch.nn.functional", "torch.optim"))
+# What imports a module by its name.
+_IMPORTERS = frozenset(("importlib.import_module", "builtins.__import__", "pytest.importorskip", "sys.modules.get"))
 
 # Functions of Python that no star import replaces. (Torch's gives `float`, a dtype, which nothing calls.)
 _NEVER_GIVEN = ("getattr", "hasattr", "isinstance", "float", "int", "len", "range", "enumerate", "zip", "str", "repr")
@@ -238,9 +243,34 @@ class Names:
             returns = (each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return))
             values = [each.value if place is None else _item(each.value, place) for each in returns]
             found = [self._imported(each) for each in values]
-            return frozenset().union(*found) if all(found) else frozenset()
+            if all(found):
+                return frozenset().union(*found)
+            return self._torch_or_else(values)
         finally:
             self._called.discard(call.id)
+
+    def _torch_or_else(self, values: Sequence[ir.Value | None]) -> frozenset[str]:
+        """What a function can return that returns a module of torch on some of its paths; empty: on none.
+
+        It gives something else where torch isn't installed, or keeps torch in a variable once it is imported.
+        """
+        if not any(self._may_be_torch(each) for each in values):
+            return frozenset()
+        found = [self.of(each) if isinstance(each, ir.Name) else frozenset((UNKNOWN,)) for each in values]
+        every = frozenset[str]().union(*found)
+        modules = every & _OF_TORCH
+        return modules | (frozenset((UNKNOWN,)) if every - modules else frozenset())
+
+    def _may_be_torch(self, value: ir.Value | None, depth: int = 2) -> bool:
+        """Whether a variable is bound to a module of torch somewhere, perhaps through another variable."""
+        if not isinstance(value, ir.Name):
+            return not self._imported(value).isdisjoint(_OF_TORCH)
+        bindings = self.bindings(value)
+        if any(isinstance(each, Imported) and not self.of(value).isdisjoint(_OF_TORCH) for each in bindings):
+            return True
+        return depth > 0 and any(
+            self._may_be_torch(each.value, depth - 1) for each in bindings if isinstance(each, Assigned)
+        )
 
     def _imported(self, value: ir.Value | None) -> frozenset[str]:
         """What an import binds to a variable, or `importlib.import_module("torch")` gives; empty: it is neither."""
@@ -248,9 +278,11 @@ class Names:
             bindings = self.bindings(value)
             only = all(isinstance(each, Imported) and each.what is None for each in bindings)
             return self.of(value) if bindings and only else frozenset()
-        if isinstance(value, ir.Call) and value.positional and "importlib.import_module" in self.of(value.func):
+        if isinstance(value, ir.Call) and value.positional and (by := self.of(value.func) & _IMPORTERS):
             named = value.positional[0]
             name = named.value if isinstance(named, ir.Constant) else None
+            if isinstance(name, str) and "builtins.__import__" in by:
+                name = name.partition(".")[0]  # it gives the package that a module stands in
             return frozenset((canonical(name),)) if isinstance(name, str) and name[:1].isalpha() else frozenset()
         return frozenset()
 

@@ -319,6 +319,7 @@ def _is_view(call: ir.Call) -> bool:
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:
     if ir.statement_of(forward).block is not region.block:
-        return None, "the forward pass and the region are in different functions; move the region by hand"
+        where = "functions" if ir.function_of(forward) is not ir.function_of(region) else "blocks"
+        return None, f"the forward pass and the region are in different {where}; move the region by hand"
     found = begin_region_at(module, region, ir.statement_of(forward))
     return (None, found.reason) if isinstance(found, Refused) else (found, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
@@ -14,10 +14,10 @@ from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, autocast_context
 from amplint.model.half.layers import is_model, makes_layer, plain_weights
 from amplint.model.inference.constructions import constructions
-from amplint.model.names.grad_mode import without_gradients
+from amplint.model.names.grad_mode import GradMode, grad_mode, without_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
-from amplint.model.regions.openers import may_be_region, openers
+from amplint.model.regions.openers import may_be_region, openers, opens
 from amplint.model.regions.regions_at import regions_at
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
@@ -202,26 +202,74 @@ def _forward(module: Module, region: ir.With) -> ir.Call | None:
 
 
 def _before(module: Module, at: ir.Statement, read: set[str], depth: int) -> ir.Call | None:
-    """The nearest call of a model before a statement, in its suite or before an `if` around it, whose result some
-    variables hold.
+    """The nearest call of a model before a statement, in its suite or before what is around it, whose result some
+    variables hold: an `if`, a loop, a `try` or a `with` that opens no region.
 
     Before a function's first statement come all calls of it, with what they give for its parameters.
     """
     suite = at.block.statements
-    for each in reversed(suite[: suite.index(at)]):
-        if not isinstance(each, ir.Assign) or each.value is None or not _names(each) & read:
-            continue
-        forward = _forward_in(module, each.value)
-        if forward is not None:
-            return forward
-        read = (read - _names(each)) | _read(ir.walk_values(each.value))
-    if isinstance(at.block.owner, ir.If):
-        return _before(module, at.block.owner, read, depth)
+    forward, read = _last_in(module, suite[: suite.index(at)], read)
+    if forward is not None:
+        return forward
+    owner = at.block.owner
+    if isinstance(owner, (ir.If, ir.For, ir.While, ir.Try, ir.With)):
+        is_region = isinstance(owner, ir.With) and not _is_plain(module, owner)
+        return _before(module, owner, read, depth) if read and not is_region else None
     function = ir.function_of(at)
     if function is None or at.block is not function.body or not depth:
         return None
     found = [_before_call(module, call, read, depth - 1) for call in callers(module, function)]
     return found[0] if found and None not in found else None
+
+
+def _last_in(module: Module, suite: Sequence[ir.Statement], read: set[str]) -> tuple[ir.Call | None, set[str]]:
+    """The last call of a model in some statements whose result some variables hold, and else the variables that those
+    are computed from.
+
+    What a region computes, or code without gradients, is no longer looked for.
+    """
+    for each in reversed(suite):
+        if isinstance(each, ir.Assign):
+            if each.value is None or not _names(each) & read:
+                continue
+            forward = _forward_in(module, each.value)
+            if forward is not None:
+                return forward, read
+            read = (read - _names(each)) | _read(ir.walk_values(each.value))
+        elif isinstance(each, ir.With) and not _is_plain(module, each):
+            read = read - _names_in(each)
+        elif isinstance(each, (ir.With, ir.Try)):
+            forward, read = _last_in(module, each.body.statements, read)
+            if forward is not None:
+                return forward, read
+        elif isinstance(each, ir.If) and (forward := _in_each_arm(module, each, read)) is not None:
+            return forward, read
+    return None, read
+
+
+def _in_each_arm(module: Module, branch: ir.If, read: set[str]) -> ir.Call | None:
+    """The call of a model in the arms of an `if` that set some variables, if all of these call one."""
+    arms = [each for each in branch.blocks() if any(_names(one) & read for one in _assigned_in(each))]
+    found = [_last_in(module, each.statements, read)[0] for each in arms]
+    return found[0] if found and None not in found else None
+
+
+def _assigned_in(block: ir.Block) -> Iterator[ir.Assign]:
+    return (each for each in ir.walk_statements(block, into=False) if isinstance(each, ir.Assign))
+
+
+def _names_in(region: ir.With) -> set[str]:
+    return {name for each in _assigned_in(region.body) for name in _names(each)}
+
+
+def _is_plain(module: Module, at: ir.With) -> bool:
+    """Whether a `with` opens no region, and leaves gradients what they are."""
+    return not any(
+        (found := opens(module, item.context)).regions
+        or any(may_be_region(module, each) for each in found.unseen)
+        or grad_mode(module, item.context) in (GradMode.OFF, GradMode.EITHER)
+        for item in at.items
+    )
 
 
 def _before_call(module: Module, call: ir.Call, read: set[str], depth: int) -> ir.Call | None:
