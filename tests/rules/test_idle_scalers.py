@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import amplint
@@ -114,3 +116,109 @@ def test_a_base_class_out_of_sight_may_use_the_scaler(base: str, more: str, foun
     )
     text = text.replace("self.optimizer.zero_grad()", f"self.optimizer.zero_grad(); {more or 'pass'}")
     assert [each.confidence.value for each in amplint.check(text) if each.code == "AMP207"] == found
+
+
+OF_TWO = """\
+import torch
+
+def first(net, loader):
+    optimizer = torch.optim.Adam(net.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.mse_loss(net(x), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+def second(net, loader, *rest):
+    optimizer = torch.optim.Adam(net.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.mse_loss(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+ADVERSARIAL = """\
+import torch
+
+def train(g, d, loaderPARAMS):
+    MADE
+    scaler_d = torch.amp.GradScaler("cuda")
+    for z, x in loader:
+        with torch.autocast("cuda"):
+            loss_d = d(x).mean() - d(g(z).detach()).mean()
+        opt_d.zero_grad()
+        scaler_d.scale(loss_d).backward()
+        scaler_d.step(opt_d)
+        scaler_d.update()
+        with torch.autocast("cuda"):
+            loss_g = -d(g(z)).mean()
+        opt_g.zero_grad()
+        loss_g.backward()
+        opt_g.step()
+"""
+TWO_OPTIMIZERS = "opt_g, opt_d = torch.optim.Adam(g.parameters()), torch.optim.Adam(d.parameters())"
+
+
+def test_a_scaler_of_another_function() -> None:
+    assert found(OF_TWO) == ["AMP207"]
+    before, second = OF_TWO.split("def second")
+    assert found(f"{before}def second{second.replace('loss.backward', 'scaler.scale(loss).backward')}") == []
+    assert found(f"{before}def second{second.replace('    for', '    keep(scaler)' + chr(10) + '    for')}") == []
+    given = second.replace("*rest", "scaler").replace("scaler = torch", "made = torch")
+    assert found(f"{before}def second{given}") == ["AMP207"]  # which nothing reads
+    assert found(f"{before}def second{given.replace('loss.backward', 'scaler(loss).backward')}") == []
+
+
+@pytest.mark.parametrize("count", [1, 0])
+def test_a_scaler_of_data_in_another_file(tmp_path: Path, count: int) -> None:
+    """What is called so in code that the training doesn't run says nothing of its loss."""
+    (tmp_path / "data.py").write_text(
+        "class Scaled:\n    def __init__(self, scaler):\n        self.scaler = scaler\n\n"
+        "    def __call__(self, x):\n        return self.scaler(x)\n"
+    )
+    text = OF_TWO[OF_TWO.index("def second") :].replace("*rest", "data")
+    text = f"import torch\nfrom data import Scaled\n\ndef prepare(x, fn):\n    return Scaled(fn)(x)\n\n{text}"
+    if not count:
+        text = text.replace("loss.backward()", "change = Scaled(data); change(loss).backward()")
+    file = tmp_path / "train.py"
+    file.write_text(text)
+    codes = [each.code for each in amplint.check(text, str(file))]
+    assert codes.count("AMP207") == count
+
+
+@pytest.mark.parametrize("made", [TWO_OPTIMIZERS, ""])
+def test_a_scaler_of_other_losses(made: str) -> None:
+    text = ADVERSARIAL.replace("MADE", made or "pass").replace("PARAMS", "" if made else ", opt_g, opt_d")
+    assert found(text) == ["AMP207"]
+    assert found(text.replace("scaler_d", "scaler")) == ["AMP207"]
+    assert found(text.replace("loss_g.backward", "scaler_d.scale(loss_g).backward")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("opt_g.step()", "scaler_d.step(opt_g); opt_d.step()"),  # AMP403
+        ("scaler_d.step(opt_d)", "for each in (opt_d, opt_g): scaler_d.step(each)"),
+        ("scaler_d.scale(loss_d).backward()", "scaled = scaler_d.scale(loss_d); run(scaled)"),
+        ("scaler_d.step(opt_d)", "step(scaler_d, opt_d)"),
+        ("loss_g = -", "loss_g = scaler_d._scale * -"),
+    ],
+)
+def test_a_scaler_that_may_be_for_this_loss(old: str, new: str) -> None:
+    text = "from elsewhere import run, step\n" + ADVERSARIAL.replace("MADE", TWO_OPTIMIZERS).replace("PARAMS", "")
+    assert found(text) == ["AMP207"]
+    assert found(text.replace(old, new)) == []
+
+
+def test_stages_with_the_same_names() -> None:
+    second = OF_TWO[OF_TWO.index("    optimizer = ", OF_TWO.index("def second")) :]
+    text = OF_TWO[: OF_TWO.index("\ndef second")] + second
+    assert found(text) == ["AMP207"]
+    plain = "        if flag():\n            loss.backward()\n            optimizer.step()\n            continue\n"
+    one = text.replace(second, "").replace("        scaler.scale(", f"{plain}        scaler.scale(")
+    assert found(one) == []

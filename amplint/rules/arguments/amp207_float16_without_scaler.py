@@ -3,7 +3,7 @@
 ## What it does
 Finds `loss.backward()` and `optimizer.step()` without a scaler, if the loss comes from a float16 autocast region. The
 dtype may be given, or be the default of cuda, xpu and mps. A scaler that is only created, saved and loaded is not
-enough.
+enough, and neither is one that only scales other losses and steps other optimizers.
 
 Also finds:
 
@@ -27,9 +27,9 @@ amplint reports nothing:
 - about bfloat16, and about dtypes that the code doesn't show;
 - about regions that run only frozen models, and not the loss;
 - about regions for cuda in runs without a GPU (`args.use_cuda` is false), where the regions do nothing;
-- if the function with the backward pass, a caller, or a function that it calls uses a scaler, scales by hand, or uses
-  a library that scales by itself (Lightning, DeepSpeed, apex). A loss that is only divided (`loss / steps`) is not
-  scaled.
+- if the function with the backward pass, a caller, or a function that it calls may scale the loss, by a scaler or by
+  hand, or uses a library that scales by itself (Lightning, DeepSpeed, apex). A loss that is only divided
+  (`loss / steps`) is not scaled.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero, and the model learns worse, or not
@@ -86,7 +86,6 @@ from amplint.model.inference.devices import device_of
 from amplint.model.inference.formulas import TRUE, World, both, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import parameter_read
-from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import Event
 from amplint.model.objects.terms import Term
@@ -97,7 +96,6 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.ir import Assigned, Binding
 from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
-from amplint.model.torch_facts.names import SCALERS
 from amplint.model.torch_facts.op_spellings import SPELLINGS, Gives
 from amplint.model.usage.accelerators import SCALES, accelerators
 from amplint.registry.rule import Rule
@@ -113,6 +111,7 @@ from amplint.rules.shared.enabled_flags import (
     turning,
 )
 from amplint.rules.shared.finite_checks import stands_in
+from amplint.rules.shared.idle_scalers import words_of_idle_scalers
 from amplint.rules.shared.loss_regions import is_arithmetic, loss_regions
 from amplint.rules.shared.rehearsal import is_demo, is_probe, is_profiled, is_rehearsal
 from amplint.rules.shared.scaler_usage import every_scaler_usage
@@ -164,7 +163,6 @@ _SCALER_WORD = re.compile(r"\w*scaler\w*")
 # Names of the code's own with apex in them, as an algorithm or an option for apex's layers has.
 _APEX_WORD = re.compile(r"\w+apex\w*|apex\w+")
 _APEX_IMPORT = re.compile(r"(?m)^[ \t]*(?:from|import)[ \t]+apex\b|import_module\([\"']apex")
-_SCALERS_WORK = {"scale", "unscale_", "step"}
 
 
 @rule.check
@@ -247,7 +245,9 @@ def _may_scale(module: Module, found: Trained) -> bool:
 
     The scalers of sklearn scale data, and a loss that is only divided (`scaled_loss = loss / steps`) gets no scale.
     """
-    code = "\n".join(code_of(text) for text in _running_with(module, found.event.call)).lower()
+    running = _running_with(module, found.event.call)
+    texts = (module.text(each) if each is not None else module.source.text for each in running)
+    code = "\n".join(map(code_of, texts)).lower()
     divided = module.once(_divided)
     code = _WORD.sub(lambda word: "" if word[0] in divided else word[0], code) if divided else code
     if "apex" in code and not any("apex" in text and _APEX_IMPORT.search(text) for text in module.texts):
@@ -258,10 +258,9 @@ def _may_scale(module: Module, found: Trained) -> bool:
             return True
     if not has(code, _SCALES, _SCALED_BY):
         return False
-    if module.once(_scale_nothing):
-        return has(_SCALER_WORD.sub("", code), _SCALES, _SCALED_BY)
-    of_data = {name.lower() for call in module.whole.near("caler").calls for name in _of_sklearn(module, call)}
-    return has(_SCALER_WORD.sub(lambda word: "" if word[0] in of_data else word[0], code), _SCALES, _SCALED_BY)
+    idle = {name.lower() for call in module.whole.near("caler").calls for name in _of_sklearn(module, call)}
+    idle |= words_of_idle_scalers(module, found.event.call, running, code)
+    return has(_SCALER_WORD.sub(lambda word: "" if word[0] in idle else word[0], code), _SCALES, _SCALED_BY)
 
 
 def _without_apex(word: re.Match[str]) -> str:
@@ -304,22 +303,6 @@ def _is_division(binding: Binding) -> bool:
     return isinstance(value, ir.Binary) and value.op == "Divide" and not isinstance(value.left, ir.Constant)
 
 
-def _scale_nothing(module: Module) -> bool:
-    """Whether all that is called a scaler is torch's, made in sight, and is only saved, loaded and asked for its scale.
-
-    What is called so and is something else, or gets to where it can't be followed, may scale.
-    """
-    usages = every_scaler_usage(module)
-    if not usages or any(usage.escapes or usage.methods & _SCALERS_WORK for usage in usages):
-        return False
-    known, keys = objects(module), {key for usage in usages for key in usage.keys}
-    return all(
-        known.key(each) in keys or bool(module.names.of(each) & SCALERS)
-        for each in module.whole.near("caler").values
-        if isinstance(each, (ir.Name, ir.Attribute)) and "scaler" in ir.last_name(each).lower()
-    )
-
-
 def _is_kept_for_others(module: Module, backward: ir.Node) -> bool:
     """Whether the class of a backward keeps a scaler that a base class out of sight may use."""
     function = ir.function_of(backward)
@@ -327,23 +310,21 @@ def _is_kept_for_others(module: Module, backward: ir.Node) -> bool:
     return cls is not None and any(each.inherits and each.keeper is cls for each in every_scaler_usage(module))
 
 
-def _running_with(module: Module, backward: ir.Node) -> Iterator[str]:
-    """The texts of the function that a backward stands in, of those that lead to it, and of those that it calls, of
-    methods that of their class; for a backward outside of functions that of the file.
+def _running_with(module: Module, backward: ir.Node) -> list[ir.Function | ir.Class | None]:
+    """The function that a backward stands in, those that lead to it, and those that it calls, of methods their class;
+    None, the file, for a backward outside of functions.
     """
-    if ir.function_of(backward) is None:
-        yield module.source.text
-        return
-    leading = [ir.function_of(backward)]
-    for function in leading:  # grows
-        if function is None:
-            continue
-        yield module.text(function.cls or function)
+    function = ir.function_of(backward)
+    if function is None:
+        return [None]
+    leading = [function]
+    for each in leading:  # grows
         if len(leading) < _MANY:
-            leading += [home for call in callers(module, function) if (home := ir.function_of(call)) not in leading]
-    for number in module.once(CallGraph).reached(leading[0].body):  # type: ignore[union-attr]
-        if (called := module.function(number)) is not None and called not in leading:
-            yield module.text(called)
+            homes = dict.fromkeys(ir.function_of(call) for call in callers(module, each))
+            leading += [home for home in homes if home is not None and home not in leading]
+    numbers = module.once(CallGraph).reached(function.body)
+    called = [found for number in numbers if (found := module.function(number)) is not None and found not in leading]
+    return [*(each.cls or each for each in leading), *called]
 
 
 def _of_sklearn(module: Module, call: ir.Call) -> Iterator[str]:

@@ -10,7 +10,11 @@ Finds an autocast region for cuda without `dtype`, in each of these cases:
   *likely*;
 - all other regions of the file are bfloat16;
 - no region of the file has a dtype, and the file has a variable that is, or can be, bfloat16;
-- no region of the file has a dtype, and the `enabled` of a scaler checks whether a setting is bfloat16.
+- no region of the file has a dtype, and the `enabled` of a scaler checks whether a setting is bfloat16;
+- the `enabled` of the region is a flag for bfloat16, or checks whether a setting is bfloat16;
+- the `enabled` of the region is true for all but full precision (`precision != "no"`), and the same setting can be
+  bfloat16, as the choices of an option show; if only a comparison shows it, this is *likely*;
+- a condition for bfloat16 decides whether the loss from the region is scaled (*likely*).
 
 amplint reports nothing:
 
@@ -50,7 +54,7 @@ There is no fix if:
 
 - the file has no `import torch`;
 - the name `autocast` is used without a call;
-- only the `enabled` of a scaler shows that bfloat16 is meant.
+- only a condition or a setting shows that bfloat16 is meant.
 
 ## Proof
 The regions of the test programs run in float16 before the fix, and in bfloat16 after it.
@@ -71,13 +75,16 @@ from amplint.fixes.edits import add_last_argument
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import says_the_same
 from amplint.model.calls.call_sites import passed
+from amplint.model.inference.declared_choices import option_of
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import Dtype, dtypes, region_round
-from amplint.model.inference.formulas import TRUE, both, contradict, fact, in_order, possible
+from amplint.model.inference.formulas import TRUE, Form, Formula, both, contradict, fact, in_order, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import parameter_read
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, regions
+from amplint.model.objects.terms import Term
+from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, parts_that_hold
 from amplint.model.syntax.ir import Assigned
@@ -94,6 +101,7 @@ from amplint.rules.shared.precision_tests import (
     asked_dtype,
     names_bfloat16,
     names_float16,
+    names_full,
     speaks_of_bfloat16,
 )
 
@@ -108,6 +116,10 @@ rule = Rule(
     triggers=("autocast & bf16", "autocast & bfloat16"),
     not_shown="a region in another half dtype is not wrong by itself",
 )
+
+
+_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype")
+_UNTOLD = "amplint can't tell which dtype each value of `{}` means"
 
 
 class Evidence(NamedTuple):
@@ -126,6 +138,8 @@ class Evidence(NamedTuple):
 def check(module: Module) -> Iterator[Finding]:
     """Each region of float16 by default where the code shows that bfloat16 is meant."""
     every = regions(module)
+    if every and module.whole.called(*_SETTERS):
+        return  # the default dtype may be another one
     for region in every:
         if region.dtype is None and not region.opaque and not is_false(region.enabled):
             if not _is_for_cuda(module, region) or not can_be_float16(module, region):
@@ -134,6 +148,7 @@ def check(module: Module) -> Iterator[Finding]:
                 continue
             found = _asked(module, region.call) or _cast(module, region) or _beside(module, region, every)
             found = found or _scaled(module, region, every) or _created(module, region)
+            found = found or _switched(module, region) or _trained(module, region)
             if found is not None:
                 yield _finding(module, region, found)
     for value in module.references(AUTOCAST, "torch.cuda.amp.autocast"):
@@ -148,10 +163,12 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _is_for_float16(module: Module, region: Region) -> bool:
-    """Whether a flag for float16 switches a region, or decides on it."""
+    """Whether a flag for float16 switches a region, or decides on it; not where a setting may be either half type."""
     known = decided(module)
     facts = both(known.of(region.enabled), known.around(region.call)).facts()
-    return any(names_float16(str(term)) for term in facts)
+    either = {each.compared for each in facts if each.compared is not None and names_bfloat16(_literal(each))}
+    asked = (str(each.compared if each.compared in either else each) for each in facts)
+    return any(map(names_float16, asked))
 
 
 def _scales(module: Module) -> bool:
@@ -278,7 +295,95 @@ def _scaled(module: Module, region: Region, every: list[Region]) -> Evidence | N
             if term in known.tests and possible(entered, fact(term)) is not None:
                 text = module.on_one_line(known.tests[term])
                 said = f"`{text}` can be bfloat16, as the scaler on {module.line(call)} shows"
-                return Evidence(said, withheld=f"amplint can't tell which dtype each value of `{text}` means")
+                return Evidence(said, withheld=_UNTOLD.format(text))
+    return None
+
+
+def _switched(module: Module, region: Region) -> Evidence | None:
+    """A setting that switches a region on, and can be bfloat16: it is compared with its name, or it is on for all but
+    full precision, and is an option with that choice or is compared with its name elsewhere.
+    """
+    known = decided(module)
+    entered = both(known.of(region.enabled), known.around(region.call))
+    for term in in_order(known.of(region.enabled).facts()):
+        setting, is_for = known.tests.get(term), _switches_on(known.of(region.enabled), term)
+        if setting is None or region.enabled is None:
+            continue
+        if term.compared is None:
+            if is_for and asked_dtype(module, setting) == BFLOAT16 and possible(entered, fact(term)) is not None:
+                return Evidence(f"`{module.on_one_line(setting)}` selects bfloat16")
+            continue
+        shown: list[tuple[str, Term, ir.Value, bool]] = []
+        if names_bfloat16(_literal(term)) and is_for:
+            shown = [(_literal(term), term, region.enabled, False)]
+        elif names_full(_literal(term)):
+            shown = [
+                (name, term._replace(parts=(term.parts[0], term.parts[1]._replace(name=repr(name)))), node, is_likely)
+                for name, node, is_likely in _names_of_bfloat16(module, setting)
+            ]
+        for name, asked, node, is_likely in shown:
+            if possible(entered, fact(asked)) is not None:
+                text = module.on_one_line(setting)
+                said = f'`{text}` can be "{name}", as {module.line(node)} shows'
+                return Evidence(said, withheld=_UNTOLD.format(text), is_likely=is_likely)
+    return None
+
+
+def _switches_on(formula: Formula, term: Term, holds: bool = True) -> bool:
+    """Whether a formula asks that a fact is true, and not that it is false."""
+    if formula.form is Form.NOT:
+        holds = not holds
+    return (formula.term == term and holds) or any(_switches_on(each, term, holds) for each in formula.parts)
+
+
+def _literal(term: Term) -> str:
+    return term.parts[1].name.strip("\"'")
+
+
+def _names_of_bfloat16(module: Module, setting: ir.Value) -> Iterator[tuple[str, ir.Value, bool]]:
+    """The names of bfloat16 that a setting can have, each with what shows it, and whether that is only likely."""
+    option = option_of(module, setting) if isinstance(setting, ir.Attribute) else None
+    if option is not None and not option.changed:
+        for choice in option.choices:
+            if isinstance(choice.value, str) and names_bfloat16(choice.value):
+                yield choice.value, option.call, False
+    for compare in module.own.near("bf16", "bfloat16").values:
+        if isinstance(compare, ir.Compare) and _is_same_setting(module, compare.left, setting):
+            up = compare.parent
+            if isinstance(up, ir.If) and compare.ops == ("Equal",) and isinstance(up.then.statements[-1], ir.Raise):
+                continue  # it is refused
+            for each in ir.walk_values(compare.rights[0]):
+                if isinstance(each, ir.Constant) and isinstance(each.value, str) and names_bfloat16(each.value):
+                    yield each.value, compare, True
+
+
+def _is_same_setting(module: Module, one: ir.Value, other: ir.Value) -> bool:
+    """Whether two values read one variable, or attributes of one name: `self.config.precision`, `config.precision`."""
+    if isinstance(one, ir.Attribute) and isinstance(other, ir.Attribute):
+        return one.attr == other.attr
+    key = objects(module).key(one) if isinstance(one, ir.Name) else None
+    return key is not None and isinstance(other, ir.Name) and objects(module).key(other) == key
+
+
+def _trained(module: Module, region: Region) -> Evidence | None:
+    """A flag for bfloat16 that decides whether a loss out of a region is scaled, and not on the region."""
+    known = decided(module)
+    entered = both(known.of(region.enabled), known.around(region.call))
+    for each in trained(module):
+        if not any(opened.region.call is region.call for opened in each.entered):
+            continue
+        scales = each.scaled or each.event.kind == "scale"
+        for test, holds in conditions_round(each.event.call):
+            for part, truth in parts_that_hold(test, holds):
+                if truth is scales or asked_dtype(module, part) != BFLOAT16:
+                    continue
+                if possible(entered, known.of(part)) is not None:
+                    text = module.on_one_line(part)
+                    return Evidence(
+                        f"for bfloat16 the loss is not scaled (`{text}`, {module.line(part)})",
+                        withheld=f"amplint can't tell which dtype belongs to `{text}`",
+                        is_likely=True,
+                    )
     return None
 
 

@@ -5,7 +5,8 @@ Finds:
 
 - `torch.autocast(...)` as a statement of its own (a warning if the losses of the file come from other regions: the
   call does nothing and is not needed);
-- a local variable that holds an autocast object and that nothing reads (a warning);
+- a variable of a function that holds an autocast object and that nothing reads (a warning), or a global variable or an
+  attribute `self.ctx` of a file that trains (a `likely` warning: other code may read it by its name);
 - `with a and torch.autocast(...)`, which enters only the last context: `a` has no effect;
 - `@torch.autocast(...)` on a generator function: the region ends before the body runs.
 
@@ -69,15 +70,18 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Confidence, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import removed
+from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.values import values_of
 from amplint.model.names.grad_mode import GradMode, grad_mode, without_gradients
 from amplint.model.objects.autocast_objects import region_of, regions
+from amplint.model.project.importers import is_imported, surely_lack
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import class_of_self, owner_class
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
 
@@ -94,6 +98,9 @@ rule = Rule(
 )
 
 _UNKNOWN = "amplint can't tell which code the region should contain"
+# What gives all variables of a file, or all attributes of an object.
+_ALL_NAMES = ("globals", "locals", "vars")
+_ALL_ATTRIBUTES = ("vars", "__dict__", "getattr")
 _MAY_ACT = (ir.Call, ir.Walrus, ir.Suspend)
 _EXPECTS = re.compile(r"(?i)raises|warn|suppress")
 _CONTEXTS = {
@@ -127,26 +134,92 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _kept_unread(module: Module, statement: ir.Assign) -> Iterator[Finding]:
-    """The region in a variable of a function that nothing reads."""
+    """The region in a variable or an attribute that nothing reads."""
     target = statement.targets[0] if len(statement.targets) == 1 else None
     arms = _arms(module, statement.value) if statement.value is not None else []
     region = next((each for each in arms if _is_region(module, each)), None)
-    if not isinstance(target, ir.Name) or target.name.startswith("_") or region is None:
+    if not isinstance(target, (ir.Name, ir.Attribute)) or region is None:
         return
-    home = target.scope.home(target.name)
-    if home is None or home.kind != "function" or not all(_is_context(module, each) for each in arms):
+    if ir.last_name(target).startswith("_") or not all(_is_context(module, each) for each in arms):
         return
-    for each in module.own.near(target.name, "locals").values:
-        if ir.is_variable(each, "locals") or (ir.is_variable(each, target.name) and not each.bound):
-            if each.scope.home(target.name) is home:
-                return
+    home = target.scope.home(target.name) if isinstance(target, ir.Name) else None
+    is_local = home is not None and home.kind == "function"
+    if not (_is_local_unread(module, target) if is_local else _is_unread(module, target, statement)):
+        return
+    name = module.text(target)
+    losses = [each for each in trained(module) if module.is_own(each.event.call)]
+    others = [found for each in losses for found in _regions_of(module, each)]
+    to_do = f"write `with {name}:` around the forward pass and the loss"
+    if losses and all(each.unseen or _regions_of(module, each) for each in losses) and others:
+        to_do = f"the forward pass already runs in the region on {module.line(others[0])}; remove this object"
     yield rule.finding(
         module.span(region),
-        f"the autocast object in `{target.name}` is never entered and has no effect; write `with {target.name}:` "
-        "around the forward pass and the loss",
+        f"the autocast object in `{name}` is never entered and has no effect; {to_do}",
         withheld=_UNKNOWN,
         severity=Severity.WARNING,
+        confidence=None if is_local else Confidence.LIKELY,
     )
+
+
+def _is_local_unread(module: Module, target: ir.Value) -> bool:
+    """Whether nothing reads a variable of a function."""
+    if not isinstance(target, ir.Name):
+        return False
+    home = target.scope.home(target.name)
+    return not any(
+        ir.is_variable(each, "locals") or (ir.is_variable(each, target.name) and not each.bound)
+        for each in module.own.near(target.name, "locals").values
+        if isinstance(each, ir.Name) and each.scope.home(target.name) is home
+    )
+
+
+def _is_unread(module: Module, target: ir.Name | ir.Attribute, statement: ir.Assign) -> bool:
+    """Whether nothing in a program reads a variable of a file that trains, or an attribute that a class in it keeps."""
+    if not any(module.is_own(each.event.call) for each in trained(module)):
+        return False
+    name = ir.last_name(target)
+    if isinstance(target, ir.Name):
+        home = target.scope.home(name)
+        unread = home is not None and home.kind == "module" and not _is_global_read(module, name, home, statement)
+    else:
+        cls = owner_class(target)
+        unread = cls is not None and bases_in_sight(module, cls) and not _is_attribute_read(module, name)
+    filename = module.source.filename
+    word = re.compile(rb"\b%s\b" % name.encode())
+    return unread and (not is_imported(filename) or surely_lack(filename, word))
+
+
+def _is_global_read(module: Module, name: str, home: ir.Scope, statement: ir.Assign) -> bool:
+    """Whether the file reads a variable, or all of its variables after the statement that makes it."""
+    for each in module.own.near(name, *_ALL_NAMES).values:
+        if isinstance(each, ir.Name) and each.name in _ALL_NAMES:
+            if each.id > statement.id or ir.function_of(each) is not None:
+                return True
+        elif ir.is_variable(each, name) and not each.bound and each.scope.home(name) is home:
+            return True
+        elif isinstance(each, ir.Constant) and each.value == name:
+            return True  # `__all__`
+    return False
+
+
+def _is_attribute_read(module: Module, name: str) -> bool:
+    """Whether code in sight reads an attribute of this name, of whatever, or all attributes of its `self`."""
+    for each in module.whole.near(name, *_ALL_ATTRIBUTES).values:
+        up = each.parent
+        if isinstance(each, ir.Attribute) and each.attr == name:
+            if not isinstance(up, ir.Assign) or each not in up.targets:
+                return True
+        elif isinstance(each, ir.Constant) and each.value == name:
+            return True  # `getattr(self, "ctx")`
+        elif isinstance(each, ir.Attribute) and each.attr == "__dict__":
+            if owner_class(each) is not None:
+                return True
+        elif isinstance(each, ir.Call) and ir.last_name(each.func) in ("vars", "getattr"):
+            own = each.positional[0] if each.positional else None
+            named = len(each.positional) > 1 and isinstance(each.positional[1], ir.Constant)
+            if isinstance(own, ir.Name) and class_of_self(own) is not None and not named:
+                return True
+    return False
 
 
 def _alone(module: Module, statement: ir.Expr) -> Finding:
