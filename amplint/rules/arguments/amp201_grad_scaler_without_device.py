@@ -171,7 +171,7 @@ def _confidence(module: Module, call: ir.Call) -> Confidence:
     on = [each for each in regions(module) if not is_false(each.enabled)]
     if not on:
         return Confidence.SUSPICION if scaled_by(module, call) else Confidence.LIKELY
-    if any(each.opaque or (each.dtype is None and None in _types(module, each)) for each in on):
+    if any(each.opaque or (each.dtype is None and None in (_types(module, each) or {None})) for each in on):
         return Confidence.LIKELY
     given = (one.name for each in on if each.dtype is not None for one in dtypes(module, each.dtype))
     return Confidence.LIKELY if None in given else Confidence.SUSPICION

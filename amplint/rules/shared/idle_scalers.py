@@ -74,8 +74,8 @@ def _is_for_others(module: Module, usage: ScalerUsage, backward: ir.Node) -> boo
     """
     calls = [each for each in near_kept(module, usage.keys).calls if _is_of(module, usage, each)]
     scales = [each for each in calls if ir.last_name(each.func) == "scale"]
-    if not usage.methods <= _WORK | _LOOKS or not all(map(_runs_backward, scales)):
-        return False
+    if not scales or not usage.methods <= _WORK | _LOOKS or not all(map(_runs_backward, scales)):
+        return False  # one that scales nothing works for no other loss
     if _is_stepped_by(module, backward, calls):
         return False
     steps = [each.call for each in plain_steps(module, backward)]
