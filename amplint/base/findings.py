@@ -120,11 +120,18 @@ class Finding(NamedTuple):
         """Whether the finding is shown only if suspicions are enabled, and never affects the exit code."""
         return self.confidence is Confidence.SUSPICION
 
+    def as_likely(self) -> Finding:
+        """The same as likely, and so at most a warning; a suspicion as it is."""
+        return self if self.is_suspicion else self._less_sure(Confidence.LIKELY)
+
     def as_suspicion(self) -> Finding:
-        """The same as a suspicion, whose fix is only shown."""
+        """The same as a suspicion, at most a warning, whose fix is only shown."""
         fix = self.fix._replace(applicability=Applicability.DISPLAY) if self.fix is not None else None
+        return self._less_sure(Confidence.SUSPICION)._replace(fix=fix)
+
+    def _less_sure(self, confidence: Confidence) -> Finding:
         severity = Severity.WARNING if self.severity is Severity.ERROR else self.severity
-        return self._replace(confidence=Confidence.SUSPICION, severity=severity, fix=fix)
+        return self._replace(confidence=confidence, severity=severity)
 
     @property
     def said(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base import reads
-from amplint.base.findings import Confidence, Finding
+from amplint.base.findings import Finding
 from amplint.base.paths import contents, seen_from, version
 from amplint.engine.reading import UnfoldableError, UnreadableError, read
 from amplint.model.calls.call_graph import CallGraph
@@ -56,12 +56,11 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
     said = _OWN_LINE.sub(r"\g<0> of this file", finding.message)
     asked = _condition(module, finding.start)
     only = f" (if {asked})" if asked is not None else ""
-    sure = finding.confidence is not Confidence.CERTAIN or asked is None
-    return finding._replace(
+    shown = finding if asked is None else finding.as_likely()
+    return shown._replace(
         start=start,
         end=end,
         message=f"this runs line {row} of {where}{only}, where {said}",
-        confidence=finding.confidence if sure else Confidence.LIKELY,
         fix=None,
         withheld=f"a fix can change only one file, and {where} may have to change too; make the change by hand",
     )

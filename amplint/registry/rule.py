@@ -255,20 +255,17 @@ class Rule:
         of whichever rules, one is reported. A finding that is not certain is at most a warning, and the fix of a
         suspicion is only shown.
         """
-        from amplint.base.findings import Confidence, Finding, Severity  # noqa: PLC0415 - rarely needed
+        from amplint.base.findings import Confidence, Finding  # noqa: PLC0415 - rarely needed
 
-        confidence = confidence or Confidence.CERTAIN
         said = _one_line(message)
         if fix is not None:
             fix = fix._replace(message=_one_line(fix.message))
         withheld = withheld and _one_line(withheld)
         grave = severity or self.severity
-        if confidence is not Confidence.CERTAIN and grave is Severity.ERROR:
-            grave = Severity.WARNING
-        found = Finding(
-            span[0], span[1], self.code, self.name, grave, said, fix, withheld, cause=cause, confidence=confidence
-        )
-        return found.as_suspicion() if found.is_suspicion else found
+        found = Finding(span[0], span[1], self.code, self.name, grave, said, fix, withheld, cause=cause)
+        if confidence is Confidence.SUSPICION:
+            return found.as_suspicion()
+        return found.as_likely() if confidence is Confidence.LIKELY else found
 
 
 def header_of(text: str) -> str:

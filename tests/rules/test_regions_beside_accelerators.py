@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check, make_settings
-from amplint.base.findings import Confidence, Finding
+from amplint.base.findings import Confidence, Finding, Severity
 
 TEXT = """\
 import torch
@@ -45,6 +45,7 @@ def test_a_precision_that_is_written_out_is_the_one(precision: str, confidence: 
     # With "bf16" the prepared model opens a region of its own.
     (finding,) = found(f'Accelerator(mixed_precision="{precision}")')
     assert finding.confidence is confidence
+    assert (finding.severity is Severity.ERROR) is (confidence is Confidence.CERTAIN)
     assert "unless" not in finding.message
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.base.findings import Confidence, Finding
+from amplint.base.findings import Confidence, Finding, Severity
 
 ENGINE = """\
 import torch
@@ -146,3 +146,4 @@ def test_the_setting_of_a_line_in_another_file(tmp_path: Path, test: str, kind: 
     (found,) = (each for each in check(train.read_text(), str(train)) if each.code == "AMP304")
     assert f"of losses.py{named}, where" in found.message
     assert (found.confidence is Confidence.LIKELY) is bool(named)
+    assert found.severity is (Severity.WARNING if named else Severity.ERROR)

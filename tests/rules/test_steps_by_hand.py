@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
+from amplint.base.findings import Confidence, Severity
 from amplint.config.settings import Settings
 
 ONLY = Settings(frozenset({"AMP207"}), isolated=True)
@@ -47,7 +48,9 @@ LIST = {"weights": "list(model.parameters())", "grads": "grads = torch.autograd.
 
 
 def found_with(**changes: str) -> list[str]:
-    return [each.confidence.value for each in check(PROGRAM.format(**USUAL | changes), "train.py", ONLY)]
+    found = check(PROGRAM.format(**USUAL | changes), "train.py", ONLY)
+    assert all((each.severity is Severity.ERROR) is (each.confidence is Confidence.CERTAIN) for each in found)
+    return [each.confidence.value for each in found]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,6 @@ rule = Rule(
 _TO_DO = "use a GradScaler or bfloat16"
 _BY_HAND = "scale the loss and unscale the gradients, or use bfloat16"
 _LET_SCALE = "let the Accelerator scale the loss"
-_DOUBT = (Confidence.CERTAIN, Confidence.LIKELY, Confidence.SUSPICION).index
 _MANY = 16  # functions that lead to a backward
 # What scales a loss, or may, in small letters; and what each such text has: to look for these first is much quicker.
 _SCALED_BY = (
@@ -211,14 +210,14 @@ def _of_accelerators(module: Module) -> Iterator[Finding]:
         owner = accelerators(module)
         may_be_own = not each.is_sure or ("bf16" in owner.precisions(each.accelerator) and any(owner.prepared()))
         unless = "" if each.is_sure else f'unless accelerate is configured for "{SCALES}" or "bf16", '
-        yield finding._replace(
+        shown = finding.as_suspicion() if may_be_own else finding
+        yield shown._replace(
             message=f"{unless}{finding.message}",
             fix=Fix(
                 Applicability.DISPLAY,
                 f'Create `{name}` with `mixed_precision="{SCALES}"`, so that `backward` scales, and open regions with '
                 f"`{name}.autocast()`",
             ),
-            confidence=Confidence.SUSPICION if may_be_own else finding.confidence,
         )
 
 
@@ -234,10 +233,8 @@ def _of_steps_by_hand(module: Module) -> Iterator[Finding]:
         finding = next(filter(None, judged), None)
         if finding is not None:
             scaler = "call `scaler.scale` for the loss, and divide the gradients by `scaler.get_scale()`"
-            yield finding._replace(
-                fix=Fix(Applicability.DISPLAY, f"In float16, {scaler}"),
-                confidence=finding.confidence if each.sure else max(finding.confidence, Confidence.LIKELY, key=_DOUBT),
-            )
+            shown = finding if each.sure else finding.as_likely()
+            yield shown._replace(fix=Fix(Applicability.DISPLAY, f"In float16, {scaler}"))
 
 
 def _may_scale(module: Module, found: Trained) -> bool:

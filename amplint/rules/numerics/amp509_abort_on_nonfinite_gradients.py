@@ -148,10 +148,7 @@ def check(module: Module) -> Iterator[Finding]:
                 scale, likely = step
                 yield _detects_anomalies(module, call, scale, likely=likely)
             elif module.is_own(call) and (setup := _trainer_after(module, call)) is not None:
-                sure = setup.surely_scales(module)
-                yield _detects_anomalies(module, call)._replace(
-                    confidence=Confidence.CERTAIN if sure else Confidence.LIKELY
-                )
+                yield _detects_anomalies(module, call, likely=not setup.surely_scales(module))
     for setup in setups(module):
         given = setup.call.keyword("detect_anomaly")
         if isinstance(given, ir.Constant) and given.value is True and setup.surely_scales(module):

@@ -217,8 +217,7 @@ def check(module: Module) -> Iterator[Finding]:
         for each in _of_one(module, usage):
             if (each.start, each.end) not in said:
                 said.add((each.start, each.end))
-                unsure = each.confidence is Confidence.CERTAIN and is_loaded_by_nobody(module)
-                yield each._replace(confidence=Confidence.LIKELY) if unsure else each
+                yield each.as_likely() if is_loaded_by_nobody(module) else each
     if not said:
         yield from _of_program(module)
 
@@ -551,10 +550,8 @@ def _of_unseen(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
         return
     saved = [each for each in _not_saved(module, usage, []) if each.severity is not Severity.NOTE]
     for each in saved or _resumed_alone(module, usage):
-        yield each._replace(
-            fix=None,
-            withheld="amplint can't follow every use of the scaler; save and load the state by hand",
-            confidence=Confidence.LIKELY,
+        yield each.as_likely()._replace(
+            fix=None, withheld="amplint can't follow every use of the scaler; save and load the state by hand"
         )
 
 
