@@ -68,20 +68,11 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
 
 def _condition(module: Module, start: int) -> str | None:
     """The innermost test of settings that a place in another file is under, in words: None if it holds by default."""
-    function = _function(module, start)
-    around = [each for each in module.whole.within(function).statements if _holds(module, each, start)]
-    if function is None or not around:
-        return None
-    place = min(around, key=lambda each: module.span(each)[1] - module.span(each)[0])
-    for test, holds in conditions_round(place):
+    place = module.statement_at(start)
+    for test, holds in conditions_round(place) if place is not None else ():
         if _asks_for_text(test) and holds_by_default(module, test) is not holds:
             return in_words(module.on_one_line(test), holds)
     return None
-
-
-def _holds(module: Module, statement: ir.Statement, offset: int) -> bool:
-    first, last = module.span(statement)
-    return first <= offset < last
 
 
 def _asks_for_text(test: ir.Value) -> bool:

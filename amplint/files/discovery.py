@@ -64,7 +64,7 @@ class _Walk:
         self.named: list[str] = []  # where the paths that the user gave really are
         self.errors: list[str] = []
         self.seen = 0
-        self._tracked: dict[str, Tracked] = {}  # by the repository's root
+        self._tracked: dict[str, Tracked | None] = {}  # by folder, what the repository around it tracks
 
     def take(self, place: str, path: str, is_link: bool) -> None:
         """Have a file that is really at `place` linted, under the path that isn't a link's if there is one."""
@@ -82,14 +82,19 @@ class _Walk:
 
     def _tracks(self, path: str, is_directory: bool) -> bool:
         """Whether the repository around an ignored path tracks it."""
-        root = next((each for each in parents(path) if os.path.exists(f"{each}/.git")), None)
-        if root is None:
-            return False
-        if root not in self._tracked:
-            from amplint.files.tracked import tracked  # noqa: PLC0415 - only where git ignores something
+        around = self._tracked_around(os.path.dirname(path))
+        return around is not None and around.has(path, is_directory)
 
-            self._tracked[root] = tracked(root)
-        return self._tracked[root].has(path, is_directory)
+    def _tracked_around(self, folder: str) -> Tracked | None:
+        if folder not in self._tracked:
+            above = os.path.dirname(folder)
+            if os.path.exists(f"{folder}/.git"):
+                from amplint.files.tracked import tracked  # noqa: PLC0415 - only where git ignores something
+
+                self._tracked[folder] = tracked(folder)
+            else:
+                self._tracked[folder] = self._tracked_around(above) if above != folder else None
+        return self._tracked[folder]
 
     def directory(self, root: str) -> None:
         """Collect what is below `root`."""

@@ -137,9 +137,20 @@ class Module:
         return self.own.calls
 
     def statements_round(self, offset: int) -> list[ir.Statement]:
-        """The statements of the file that stand round an offset, in the order of the text."""
-        near = (each for piece in self.folded.pieces_round(offset) for each in piece.statements)
+        """The statements that stand round an offset, in other files too, in the order of the text."""
+        number = sum(part.start <= offset for part in self.parts)
+        start = self.parts[number - 1].start if number else 0
+        pieces = self.whole.files[number].pieces_round(offset - start)
+        near = (each for piece in pieces for each in piece.statements)
         return [each for each in near if self.span(each)[0] <= offset < self.span(each)[1]]
+
+    def statement_at(self, offset: int) -> ir.Statement | None:
+        """The innermost statement round an offset."""
+        found: ir.Statement | None = None
+        for each in self.statements_round(offset):
+            if found is None or self.span(each)[0] >= self.span(found)[0]:
+                found = each
+        return found
 
     def value_of(self, number: int) -> ir.Value | None:
         """The value with an id, in other files too."""

@@ -31,7 +31,7 @@ def is_switched_off(module: Module, start: int) -> bool:
     """
     if not module.once(_may_have_switches):
         return False
-    statement = module.once(_statement_at, start)
+    statement = module.statement_at(start)
     return (
         statement is not None
         and not is_imported(module.source.filename)
@@ -44,15 +44,6 @@ def _may_have_switches(module: Module) -> bool:
     text = module.source.text
     names = {name for name in _CONSTANT.findall(text) if not _OF_AMP.search(name)}
     return any(names & set(_WORD.findall(line)) for line in _TEST.findall(text))
-
-
-def _statement_at(module: Module, start: int) -> ir.Statement | None:
-    """The innermost statement around an offset."""
-    found: ir.Statement | None = None
-    for each in module.statements_round(start):
-        if found is None or module.span(each)[0] >= module.span(found)[0]:
-            found = each
-    return found
 
 
 def _never_runs(module: Module, node: ir.Node, depth: int) -> bool:

@@ -110,6 +110,11 @@ def surely_lack(filename: str, words: re.Pattern[bytes], instead_of: str = "") -
     return _surely_lack(os.path.abspath(filename), words, instead_of)
 
 
+def surely_unnamed(filename: str, name: str) -> bool:
+    """Whether no file of the programs that a file is a part of has a name: all of them are there, and were read."""
+    return surely_lack(filename, re.compile(rb"\b%s\b" % name.encode()))
+
+
 @question
 def _surely_lack(path: str, words: re.Pattern[bytes], instead_of: str) -> bool:
     others = _others(path)

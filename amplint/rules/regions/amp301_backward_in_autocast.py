@@ -95,7 +95,7 @@ from amplint.rules.shared.in_region import (
     region_line,
     stale,
 )
-from amplint.rules.shared.scaler_order import in_words
+from amplint.rules.shared.scaler_order import only_if
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -144,9 +144,9 @@ def _if_on(module: Module, found: Inside) -> str:
         return "with mixed precision, "
     region = region_of(module, made) if isinstance(made, ir.Call) else None
     if region is not None and region.enabled is not None and holds_by_default(module, region.enabled) is False:
-        return f"if {in_words(module.on_one_line(region.enabled), True)}, "
+        return only_if(module, region.enabled, True)
     off = off_by_default(module, made) or off_by_default(module, found.event.call)
-    return f"if {in_words(module.on_one_line(off[0]), off[1])}, " if off is not None else ""
+    return only_if(module, *off) if off is not None else ""
 
 
 def _first(module: Module) -> str:

@@ -76,7 +76,7 @@ from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.values import values_of
 from amplint.model.names.grad_mode import GradMode, grad_mode, without_gradients
 from amplint.model.objects.autocast_objects import region_of, regions
-from amplint.model.project.importers import is_imported, surely_lack
+from amplint.model.project.importers import is_imported, surely_unnamed
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
@@ -185,8 +185,7 @@ def _is_unread(module: Module, target: ir.Name | ir.Attribute, statement: ir.Ass
         cls = owner_class(target)
         unread = cls is not None and bases_in_sight(module, cls) and not _is_attribute_read(module, name)
     filename = module.source.filename
-    word = re.compile(rb"\b%s\b" % name.encode())
-    return unread and (not is_imported(filename) or surely_lack(filename, word))
+    return unread and (not is_imported(filename) or surely_unnamed(filename, name))
 
 
 def _is_global_read(module: Module, name: str, home: ir.Scope, statement: ir.Assign) -> bool:

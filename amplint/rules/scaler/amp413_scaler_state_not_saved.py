@@ -78,7 +78,7 @@ from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.call_sites import also_as, callers
+from amplint.model.calls.call_sites import also_as
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_class, local_function, method
 from amplint.model.inference.constructions import constructions
@@ -131,11 +131,12 @@ from amplint.rules.shared.resumes import (
     is_resumed,
     loaded_elsewhere,
     loads_in_sight,
+    somewhere_called,
     usual_first,
 )
 from amplint.rules.shared.saved_anywhere import is_saved_nowhere, is_taken_nowhere
 from amplint.rules.shared.scaler_keepers import is_given_away, is_only_shown
-from amplint.rules.shared.scaler_order import in_words, used_by_others
+from amplint.rules.shared.scaler_order import only_if, used_by_others
 from amplint.rules.shared.scaler_usage import (
     ScalerUsage,
     asks,
@@ -187,6 +188,7 @@ _SAVING = re.compile(r"(?i)checkpoint|ckpt|snapshot|^_?save$|save_?(all|model|ne
 _SAVING_TEXT = re.compile(r"(?i)checkpoint|ckpt|snapshot|save")  # what is written where such a name is
 _LOADING = re.compile(r"(?i)load|resume|restore")
 _DTYPE = re.compile(r"(?i)b?float16|bf16|fp16|half")
+_UP = 3  # calls that lead to a save
 # A load of a scaler's state, or of that of whatever a loop goes through, in another file.
 _LOADS = re.compile(
     rb"(?i)scal\w*(\[[^\]\n]*\])?\s*\.\s*load_state_dict\b|(\]|\)|\b(obj|each|v|item))\.load_state_dict\b"
@@ -249,11 +251,9 @@ def _of_program(module: Module) -> Iterator[Finding]:
     )
 
 
-def _is_repeated(node: ir.Node, module: Module, depth: int = 3) -> bool:
+def _is_repeated(node: ir.Node, module: Module) -> bool:
     """Whether a loop runs a place, also through the function's callers: training saves again and again."""
-    if loop_of(node) is not None:
-        return True
-    return depth > 0 and any(_is_repeated(each, module, depth - 1) for each in callers(module, ir.function_of(node)))
+    return somewhere_called(module, node, _UP, lambda at: loop_of(at) is not None)
 
 
 def _saved_in_sight(module: Module) -> Iterator[ir.Call]:
@@ -946,7 +946,7 @@ def _only_if_set(module: Module, usage: ScalerUsage) -> str:
     off = [off_by_default(module, each) for each in scales]
     made = off_by_default(module, usage.made.call)
     first = made or (off[0] if off and all(off) else None)
-    return f"if {in_words(module.on_one_line(first[0]), first[1])}, " if first is not None else ""
+    return only_if(module, *first) if first is not None else ""
 
 
 # --- checkpoints that are made out of sight --------------------------------------------------------------------------

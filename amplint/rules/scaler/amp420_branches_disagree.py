@@ -239,14 +239,17 @@ def _without_scaler(module: Module, unbound: UnboundUse) -> str:
     name = module.on_one_line(unbound.use)
     if unbound.test is None:
         return f"{unbound.when}, `{name}` is None, and this line raises AttributeError"
-    error = "NameError" if ir.function_of(unbound.use) is None else "UnboundLocalError"
-    if unbound.missing is Missing.NO_ATTRIBUTE:
-        error = "AttributeError"
+    error = "AttributeError" if unbound.missing is Missing.NO_ATTRIBUTE else _unbound_error(unbound.use)
     return (
         f"`{name}` is created only in {'' if unbound.holds else 'the `else` of '}the `if` on "
         f"{module.line(unbound.test)}: if `{module.on_one_line(unbound.test)}` is "
         f"{'false' if unbound.holds else 'true'}, this line raises {error}"
     )
+
+
+def _unbound_error(use: ir.Value) -> str:
+    """What Python raises where a variable that is read is not set."""
+    return "NameError" if ir.function_of(use) is None else "UnboundLocalError"
 
 
 def _of_forwards(module: Module) -> Iterator[Finding]:
@@ -283,7 +286,7 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
             confidence=Confidence.LIKELY,
         )
     for lone in set_apart(module):
-        name, error = lone.use.name, "NameError" if ir.function_of(lone.use) is None else "UnboundLocalError"
+        name, error = lone.use.name, _unbound_error(lone.use)
         yield rule.finding(
             module.span(lone.use),
             f"only the branch {_precision(lone.region)} sets `{name}`, on {module.line(lone.binding)}: after the other "
@@ -292,7 +295,7 @@ def _of_forwards(module: Module) -> Iterator[Finding]:
             confidence=Confidence.LIKELY,
         )
     for read in set_up_apart(module):
-        name, error = read.use.name, "NameError" if ir.function_of(read.use) is None else "UnboundLocalError"
+        name, error = read.use.name, _unbound_error(read.use)
         asked = f"`{module.on_one_line(read.statement.test)}` is {'false' if read.holds else 'true'}"
         yield rule.finding(
             module.span(read.use),

@@ -35,7 +35,7 @@ from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
 from amplint.model.usage.module_casts import is_cast_there, is_made_anew, is_made_in
 from amplint.rules.shared.default_values import holds_by_default
-from amplint.rules.shared.scaler_order import in_words, receiver
+from amplint.rules.shared.scaler_order import only_if, receiver
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -77,7 +77,7 @@ def only_if_enabled(module: Module, made: ir.Call) -> str:
     found = decided(module).of(enabled).facts()
     if found and all(term.op == Op.ON for term in found):  # only whether there is cuda
         return ""
-    return f"if {in_words(module.on_one_line(enabled), True)}, "
+    return only_if(module, enabled, True)
 
 
 def handed_on(module: Module, scaler: ir.Value) -> ir.Call | None:

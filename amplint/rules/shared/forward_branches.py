@@ -221,12 +221,19 @@ def set_apart(module: Module) -> list[SetApart]:
         for own, other in ((cast, plain), (plain, cast)):
             if block_leaves(own.block) or block_leaves(other.block) or _goes_on(own.block) or _goes_on(other.block):
                 continue
-            names = _names_set(own.block)
-            alone = [names[each] for each in names.keys() - _names_set(other.block).keys()]
-            uses = [(_read_after(module, statement, each, other.block), each) for each in alone]
-            read = [SetApart(use, binding, own is cast) for use, binding in uses if use is not None]
-            found += sorted(read, key=lambda each: each.use.id)[:1]  # it raises there
+            if (read := _first_read_after(module, statement, own.block, other.block)) is not None:
+                found.append(SetApart(*read, own is cast))
     return found
+
+
+def _first_read_after(
+    module: Module, statement: ir.If, own: ir.Block, other: ir.Block
+) -> tuple[ir.Name, ir.Name] | None:
+    """The first read after an `if` of a variable that only its `own` suite sets, and where it is set."""
+    names = _names_set(own)
+    alone = [names[each] for each in names.keys() - _names_set(other).keys()]
+    uses = [(use, each) for each in alone if (use := _read_after(module, statement, each, other)) is not None]
+    return min(uses, key=lambda each: each[0].id, default=None)
 
 
 def set_up_apart(module: Module) -> list[SetUpApart]:
@@ -242,11 +249,8 @@ def set_up_apart(module: Module) -> list[SetUpApart]:
         if not any(_is_optimizer(module, _names_set(statement.orelse)[each]) for each in both):
             continue
         for own, holds, other in arms:
-            names = _names_set(own)
-            alone = [names[each] for each in names.keys() - both]
-            uses = [(_read_after(module, statement, each, other), each) for each in alone]
-            read = [SetUpApart(use, binding, statement, holds) for use, binding in uses if use is not None]
-            found += sorted(read, key=lambda each: each.use.id)[:1]  # it raises there
+            if (read := _first_read_after(module, statement, own, other)) is not None:
+                found.append(SetUpApart(*read, statement, holds))
     return found
 
 

@@ -12,7 +12,7 @@ from amplint.model.calls.call_sites import callers
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.loop_sources import container_of
-from amplint.model.project.importers import loader_of_optimizers, surely_lack
+from amplint.model.project.importers import loader_of_optimizers, surely_unnamed
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round, loop_of, loops_round, upwards
@@ -66,16 +66,17 @@ def _is_never_run(module: Module, load: ir.Call) -> bool:
         return False
     if any(ir.is_variable(each, function.name) for each in module.whole.near(function.name).values):
         return False
-    trains = (each for each in module.whole.called("backward") if _runs(module, each, _UP))
-    return any(True for _ in trains) and surely_lack(
-        module.source.filename, re.compile(rb"\b%s\b" % function.name.encode())
-    )
+    backwards = module.whole.called("backward")
+    runs = any(somewhere_called(module, each, _UP, lambda at: ir.function_of(at) is None) for each in backwards)
+    return runs and surely_unnamed(module.source.filename, function.name)
 
 
-def _runs(module: Module, node: ir.Node, up: int) -> bool:
-    """Whether the file's own program comes to a place."""
-    function = ir.function_of(node)
-    return function is None or (up > 0 and any(_runs(module, each, up - 1) for each in callers(module, function)))
+def somewhere_called(module: Module, node: ir.Node, up: int, holds: Callable[[ir.Node], bool]) -> bool:
+    """Whether something holds at a place, or somewhere its function is called, through so many calls."""
+    if holds(node):
+        return True
+    sites = callers(module, ir.function_of(node)) if up else []
+    return any(somewhere_called(module, each, up - 1, holds) for each in sites)
 
 
 def is_loaded_by_nobody(module: Module) -> bool:

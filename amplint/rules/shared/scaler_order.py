@@ -260,6 +260,11 @@ def in_words(text: str, holds: bool) -> str:
     return f"`{text}` is false"
 
 
+def only_if(module: Module, test: ir.Value, holds: bool) -> str:
+    """A condition as a message begins with it: "if `args.amp` is true, "."""
+    return f"if {in_words(module.on_one_line(test), holds)}, "
+
+
 def running(module: Module) -> Iterator[Flow]:
     """The functions in which no call of the scaler raises, as far as amplint reports that."""
     raising = {each.flow.container for code in _RAISING for each in misuses(module, code)}
