@@ -8,7 +8,7 @@ for step in range(120):
     for group in optimizer.param_groups:
         group["lr"] = 4.0 * min(1, (step + 1) / 60)
     x = torch.randn(32, 8)
-    loss = nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
+    loss = nn.functional.mse_loss(model(x), x.square().sum(1, keepdim=True))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -7,7 +7,7 @@ optimizer = torch.optim.SGD([{"params": model.parameters(), "lr": 4.0}], lr=1e-3
 for step in range(120):
     optimizer.param_groups[0]["lr"] = 4.0 * min(1, (step + 1) / 60)
     x = torch.randn(32, 8)
-    loss = nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
+    loss = nn.functional.mse_loss(model(x), x.square().sum(1, keepdim=True))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
