@@ -529,9 +529,9 @@ _CONCEPTS: dict[str, str] = {
 _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, words in _CONCEPTS.items()}
 # What amplint knows nothing of: other frameworks, and other ways to make a model small.
 _ELSEWHERE = re.compile(
-    r"\b(?:tensorflow\w*|tf (?:tensor|nn|keras|float16|cast|function)|set floatx|"
-    r"keras|jax|flax|mxnet|paddle\w*|mindspore|oneflow|tensorrt|onnx\w*|tpus?|xla|vllm|llama ?cpp|"
-    r"int8|int4|[1248] ?bit|gptq|awq|gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
+    r"\b(?:tensorflow\w*|tf|tf cnn \w+|set floatx|mixed float16|set global policy|"
+    r"keras|jax|flax|optax|mxnet|paddle\w*|mindspore|oneflow|coreml|openvino|tpus?|xla|vllm|llama ?cpp|ggml|rust|dfdx|"
+    r"cudahalf|int8|int4|[1248] ?bit|gptq|awq|gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
 # What a question about half precision speaks of.
 _HALF_PRECISION = frozenset(
@@ -553,8 +553,8 @@ _APART = re.compile(r"[^a-z0-9.]+|\.(?!\d)|(?<!\d)\.")
 # A release of something, and what is lost where no loss is meant.
 _RELEASE = re.compile(
     r"\b(?:(?:py)?torch|cuda|cudnn|python|lightning|transformers|accelerate|deepspeed|version)"
-    r"[ =v]*\d+(?!\d*-(?:mixed|true))(?:\.\d+)*\S*|"
-    r"\bv?\d+\.\d+\.[\d*]+\S*|\bv\d+\.\d+\S*",
+    r"[ =v]*\d+(?!\d*-(?:mixed|true))(?:\.\d+)*[^\s/]*|"
+    r"\bv?\d+\.\d+\.[\d*]+[^\s/]*|\bv\d+\.\d+[^\s/]*",
     re.IGNORECASE,
 )
 _LOST = re.compile(

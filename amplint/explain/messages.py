@@ -62,9 +62,12 @@ class Cause(NamedTuple):
 class Message(NamedTuple):
     """What is known of one message, in all its wordings, or of one symptom.
 
-        `causes` begin with the most likely. `lines` are expressions for lines of logs, from which what matches `but` is
-    XX A wording that is general counts only `beside` one of these words, and with `half`
-        only where one of the dtypes in it is a half type.
+    `causes` begin with the most likely. `lines` are expressions for lines of logs, from which what matches `but` is
+    removed first, and `perhaps` for errors that are not known, which may be of its kind. A text that matches one of
+    `never` is not about it. `questions` ask about it, and `when` says how it
+    differs from what it is `like`: those have the same causes. A wording that is general counts only `beside` one of
+    these words, and with `half` only where one of the dtypes in it is a half type. What is seen `anywhere` is as common
+    without AMP.
     """
 
     id: str
@@ -73,6 +76,7 @@ class Message(NamedTuple):
     causes: tuple[Cause, ...]
     lines: tuple[str, ...] = ()
     but: tuple[str, ...] = ()
+    perhaps: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     when: str = ""
@@ -80,6 +84,7 @@ class Message(NamedTuple):
     beside: tuple[str, ...] = ()
     half: bool = False
     general: bool = False
+    anywhere: bool = False
 
     @property
     def title(self) -> str:
@@ -156,6 +161,7 @@ def _message(table: dict[str, Any]) -> Message:
         ),
         tuple(table.get("lines", ())),
         tuple(table.get("but", ())),
+        tuple(table.get("perhaps", ())),
         tuple(table.get("never", ())),
         tuple(table.get("questions", ())),
         table.get("when", ""),
@@ -163,4 +169,5 @@ def _message(table: dict[str, Any]) -> Message:
         tuple(table.get("beside", ())),
         table.get("half", False),
         table.get("general", False),
+        table.get("anywhere", False),
     )

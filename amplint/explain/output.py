@@ -12,7 +12,7 @@ from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import visible
 from amplint.explain.log_reader import place_of
 from amplint.explain.messages import Cause, Message, plain
-from amplint.explain.search import Found, Hit
+from amplint.explain.search import Doubt, Found, Hit
 from amplint.explain.traceback_files import Linted, here
 from amplint.registry import all_rules
 from amplint.report import Report
@@ -21,7 +21,7 @@ from amplint.report.formats.json import as_dict
 
 # Messages of one text that are told in full, and characters of one that are shown.
 _MOST, _LONGEST = 8, 160
-# Causes that are told in full of a message that has so many that each has a sign.
+# Causes that are told in full of a message that has so many that each has a sign, and of one that may be meant.
 _LIKELIEST = 3
 # The rules of which a run shows what they find, beyond what torch says itself.
 _SHOWN_BY_A_RUN = frozenset(
@@ -29,6 +29,15 @@ _SHOWN_BY_A_RUN = frozenset(
     for number in (201, 203, 206, 207, 210, 213, 301, 302, 307, 308, 309, *range(401, 412), 415, 418, 419, 421, 424)
     + (501, 504, 507, 510)
 )
+_DOUBTS = {
+    Doubt.WHICH: "amplint is not sure which of these it is. `if` says how they differ; the likeliest causes follow.",
+    Doubt.WITHOUT_AMP: (
+        "The text doesn't say that mixed precision is on. Switch it off first (`fp16`, `bf16`, `amp`, `precision`, "
+        "`enabled=False`): if nothing changes, mixed precision is not the cause, and the rest doesn't apply. If that "
+        "helps, these are the usual causes."
+    ),
+    Doubt.UNKNOWN_ERROR: "amplint does not know this error. By its words it may be this.",
+}
 _MORE = (
     "`amplint explain --list` prints all known messages, `--guide` starts from symptoms; `amplint check` also finds "
     "misuse that prints nothing."
@@ -37,10 +46,13 @@ _MORE = (
 
 def as_text(found: Found, files: Sequence[Linted], width: int, *, whole: bool = False) -> str:
     """What people read; `whole` tells each of many causes in full."""
-    if not found.hits:
+    if found.candidates:
+        lines = _differential(found, width)
+        lines += [f"Next: {each}" for each in _next(found, files)]
+    elif not found.hits:
         lines = _nothing(found, width)
     else:
-        lines = [*_apart(found), *(line for hit in found.hits[:_MOST] for line in _hit(hit, found, width, whole=whole))]
+        lines = [line for hit in found.hits[:_MOST] for line in _hit(hit, found, width, whole=whole)]
         if more := found.hits[_MOST:]:
             lines += [f"And {len(more)} more: {', '.join(each.message.id for each in more)}.", ""]
         lines += _files(files)
@@ -62,6 +74,7 @@ def as_json(found: Found, files: Sequence[Linted]) -> str:
             }
             for each in files
         ],
+        "candidates": [_object(each) for each in found.candidates],
         "nearest": [each.id for each in found.nearest],
         "next": _next(found, files),
     }
@@ -81,15 +94,6 @@ def list_text(messages: Iterable[Message]) -> str:
 def list_json(messages: Iterable[Message]) -> str:
     """All messages as a list of objects."""
     return json.dumps([{"schema_version": SCHEMA_VERSION, **_object(each)} for each in messages], indent=2) + "\n"
-
-
-def _apart(found: Found) -> Iterator[str]:
-    """What tells the answers to a question apart, where more than one fits."""
-    symptoms = [each.message for each in found.hits if found.asked and each.text is None and each.message.when]
-    if len(symptoms) > 1:
-        yield "More than one explanation fits. How they differ:"
-        yield from (f"  {each.id}: if {each.when}" for each in symptoms)
-        yield ""
 
 
 def _hit(hit: Hit, found: Found, width: int, *, whole: bool) -> Iterator[str]:
@@ -113,15 +117,31 @@ def _hit(hit: Hit, found: Found, width: int, *, whole: bool) -> Iterator[str]:
             yield from _wrapped(f"{number:>2}. {cause.sign}", "   ", width, "       ")
     for number, cause in enumerate(message.causes[:told], 1):
         yield ""
-        yield from _wrapped(f"{number}. {cause.why}", "  ", width, "     ")
-        yield from _wrapped(cause.do, "     ", width)
-        yield from _wrapped(_rules(cause), "     ", width)
+        yield from _cause(cause, f"{number}. ", "  ", width)
         if cause.change:
             yield ""
             yield from (f"       {line}" for line in cause.change.split("\n"))
     if left := len(message.causes[told:]):
         yield from ["", f"  `amplint explain --all` prints the other {left} in full."]
     yield ""
+
+
+def _cause(cause: Cause, number: str, indent: str, width: int) -> Iterator[str]:
+    inner = indent + " " * len(number)
+    yield from _wrapped(f"{number}{cause.why}", indent, width, inner)
+    yield from _wrapped(cause.do, inner, width)
+    yield from _wrapped(_rules(cause), inner, width)
+
+
+def _differential(found: Found, width: int) -> list[str]:
+    """What a question may be about where that is not sure: how that differs, with the likeliest causes of each."""
+    lines = _wrapped(_DOUBTS[found.doubt], "", width)
+    for number, message in enumerate(found.candidates, 1):
+        lines += ["", f"{number}. {message.questions[0] if message.questions else message.title} ({message.id})"]
+        lines += _wrapped(f"if {message.when}" if message.when else message.means, "   ", width)
+        for letter, cause in zip("abc", message.causes[:_LIKELIEST], strict=False):
+            lines += ["", *_cause(cause, f"{letter}. ", "   ", width)]
+    return [*lines, "", *_wrapped(f"`amplint explain {found.candidates[0].id}` prints all causes.", "", width), ""]
 
 
 def _title(hit: Hit, found: Found) -> str:
@@ -162,11 +182,14 @@ def _next(found: Found, files: Sequence[Linted]) -> list[str]:
     return [*_linting(found, files), *_running(found)]
 
 
+def _explained(found: Found) -> list[Message]:
+    return [*(each.message for each in found.hits), *found.candidates]
+
+
 def _running(found: Found) -> Iterator[str]:
     """The command that names the cause while the program runs, where it can."""
-    hits = [each for each in found.hits if not _SHOWN_BY_A_RUN.isdisjoint(each.message.codes)]
-    if hits:
-        scripts = (script for each in hits if (script := _script(each)) is not None)
+    if not all(_SHOWN_BY_A_RUN.isdisjoint(each.codes) for each in _explained(found)):
+        scripts = (script for each in found.hits if (script := _script(each)) is not None)
         yield f"amplint run {shlex.quote(next(scripts, 'train.py'))}  (executes it, and names the cause)"
 
 
@@ -178,7 +201,7 @@ def _script(hit: Hit) -> str | None:
 
 def _linting(found: Found, files: Sequence[Linted]) -> list[str]:
     """The commands that look at the text of the program."""
-    if not any(each.message.codes for each in found.hits):
+    if not any(each.codes for each in _explained(found)):
         return []
     able = [file for file in files if not file.problem]
     wrong = [file for file in able if file.found]
@@ -189,7 +212,7 @@ def _linting(found: Found, files: Sequence[Linted]) -> list[str]:
         return [f"amplint check{looked} .  (the cause may be in another file)"]
     places = [place_of(list(hit.stack)) for hit in found.hits if hit.message.codes]
     theirs = dict.fromkeys(shlex.quote(place.path) for place in places if place and not place.is_theirs)
-    more = _selecting(code for hit in found.hits for code in hit.message.codes)
+    more = _selecting(code for message in _explained(found) for code in message.codes)
     return [f"amplint check{more} {' '.join(theirs) or 'FILE'}"]
 
 
@@ -213,9 +236,7 @@ def _next_in(wrong: Sequence[Linted]) -> list[str]:
 
 def _nothing(found: Found, width: int) -> list[str]:
     lines = ["amplint knows no message in this text."]
-    if found.nearest and found.asked:
-        lines = ["amplint is not sure what this is about. What is nearest, which may be something else:"]
-    elif found.nearest:
+    if found.nearest:
         lines += ["", "The nearest known messages, which may mean something else:"]
     for each in found.nearest:
         lines.append(f"  {each.title} ({each.id})")

@@ -1,7 +1,8 @@
 """Which symptoms a question is about, by what questions about each of them say.
 
-A question's words, its concepts and the pairs of these are its features. Each symptom has a weight for each feature,
-which the labelled questions in `tests/explaining` decide: `python -m tests.generate` writes them to `weights.json`.
+A question's words, its phrases of two words, its concepts and the pairs of these are its features. Each symptom has a
+weight for each feature, which the labelled questions in `tests/explaining` decide: `python -m tests.generate` writes
+them to `weights.json`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,17 +28,20 @@ _STEM = 3
 # Words of a brief question.
 _BRIEF = 15
 # How much each kind of feature counts: a word less than what it means.
-_KINDS = {"word": 0.5, "concept": 1.0, "pair": 1.0}
+_KINDS = {"word": 0.5, "phrase": 1.0, "concept": 1.0, "pair": 1.0}
 
 
-# The score that an answer needs, how far the next one has to be behind it, and behind two that both may be the answer.
-_LEAST, _AHEAD, _TWO_AHEAD = -0.5, 0.5, 0.3
+# The score that an answer needs, and how far the next one has to be behind it: a brief question has fewer words for it.
+_LEAST, _AHEAD, _AHEAD_BRIEF = -0.2, 0.8, 0.4
 # What a question needs that says nothing of half precision: a brief one, since amplint is asked, and a longer one.
 _LEAST_BRIEF, _LEAST_WITHOUT_AMP = -0.1, 0.2
 # How much less the other questions count for one that does, and for a brief one.
 _ABOUT_AMP, _PERHAPS_ABOUT_AMP = 0.4, 0.3
-# The score of what is worth a look, how far it may be behind the first, and how many are.
-_NEAR, _BEHIND, _AT_MOST = -0.8, 1.0, 3
+# How far the symptoms may be behind the other questions, for one that says nothing of half precision and has no NaN:
+# many who have a NaN don't know that a setting made the model half.
+_MAY_BE_AMP = 0.8
+# How many symptoms are worth a look.
+_AT_MOST = 3
 
 
 class Weights(NamedTuple):
@@ -49,18 +53,20 @@ class Weights(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The symptom that a question is about, or two that both may be; or, where that is not sure, which are `near`."""
+    """The symptom that a question is about, if that is `sure`; else those that it may be about, the likeliest first."""
 
-    sure: tuple[str, ...]
+    sure: str
     near: tuple[str, ...]
 
 
 def features_of(text: str) -> frozenset[str]:
-    """What a question says: `word loss`, `concept nan`, `pair evaluation, nan`."""
+    """What a question says: `word loss`, `phrase nan loss`, `concept nan`, `pair evaluation, nan`."""
     concepts = _situation(text)
+    words = words_of(text)
     return frozenset(
         [
-            *(f"word {each}" for each in words_of(text)),
+            *(f"word {each}" for each in words),
+            *(f"phrase {one} {other}" for one, other in pairwise(words)),
             *(f"concept {each}" for each in concepts),
             *(f"pair {one}, {other}" for one, other in combinations(sorted(concepts), 2)),
         ]
@@ -99,25 +105,26 @@ def ranked(text: str) -> list[tuple[float, str]]:
 
 
 def decided(text: str, ranking: Sequence[tuple[float, str]], like: Mapping[str, Collection[str]]) -> Decision:
-    """What the ranking of a question says for certain.
+    """What the ranking of a question says.
 
     Symptoms that are `like` each other have the same causes, so that one is as good as the other.
     """
-    amp = not is_without_amp(concepts_of(text))
+    concepts = concepts_of(text)
+    amp = not is_without_amp(concepts)
+    ahead = _AHEAD_BRIEF if is_brief(text) else _AHEAD
     least, less = _LEAST_WITHOUT_AMP, 0.0
-    if amp or _is_brief(text):
+    if amp or is_brief(text):
         least, less = (_LEAST, _ABOUT_AMP) if amp else (_LEAST_BRIEF, _PERHAPS_ABOUT_AMP)
     scores = sorted(((score - less if name == NOTHING else score, name) for score, name in ranking), reverse=True)
     first, name = scores[0]
-    others = [each for each in scores[1:] if each[1] not in like.get(name, ())]
-    (second, other), third = others[0], others[1][0]
-    if name != NOTHING and first >= least:
-        if first - second >= _AHEAD:
-            return Decision((name,), ())
-        if other != NOTHING and first - third >= _TWO_AHEAD:
-            return Decision((name, other), ())
-    near = [name for score, name in scores if name != NOTHING and score >= max(_NEAR, first - _BEHIND)]
-    return Decision((), tuple(near[:_AT_MOST]))
+    second = next(score for score, other in scores[1:] if other not in like.get(name, ()))
+    if name != NOTHING and first >= least and first - second >= ahead:
+        return Decision(name, ())
+    near = [(score, name) for score, name in scores if name != NOTHING][:_AT_MOST]
+    behind = first - near[0][0]
+    if behind > (0.0 if amp else _MAY_BE_AMP) and (amp or "nan" not in concepts):
+        return Decision("", ())
+    return Decision("", tuple(name for _, name in near))
 
 
 def _situation(text: str) -> frozenset[str]:
@@ -127,14 +134,15 @@ def _situation(text: str) -> frozenset[str]:
         name
         for name, is_so in (
             ("no amp", is_without_amp(found)),
-            ("long", not _is_brief(text)),
+            ("long", not is_brief(text)),
             ("elsewhere", is_elsewhere(text)),
         )
         if is_so
     }
 
 
-def _is_brief(text: str) -> bool:
+def is_brief(text: str) -> bool:
+    """Whether a question has few words."""
     return len(text.split()) <= _BRIEF
 
 

@@ -6,15 +6,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from amplint.explain.concepts import concepts_of, is_elsewhere
+from amplint.explain.concepts import concepts_of, is_elsewhere, is_without_amp
 from amplint.explain.languages import english
 from amplint.explain.log_reader import Frame, Log, without_places
 from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
-from amplint.explain.ranking import Decision, decided, ranked
+from amplint.explain.ranking import Decision, decided, is_brief, ranked
 
 # What a message has at most that stands alone, and a question; more is a log.
 _SHORT, _SHORT_LINES, _LONGEST_QUESTION = 500, 4, 2000
@@ -66,12 +67,26 @@ class Hit(NamedTuple):
     stack: tuple[Frame, ...]
 
 
+class Doubt(Enum):
+    """Why it is not sure that a text is about one of its candidates."""
+
+    WHICH = "which"  # a symptom that more than one of them has
+    WITHOUT_AMP = "without amp"  # a symptom of which nothing says that it is one of half precision
+    UNKNOWN_ERROR = "unknown error"  # an error that is not known, about half precision
+
+
 class Found(NamedTuple):
-    """What a text holds, else what is `nearest`; `asked` says that it is a question, and not what a program printed."""
+    """What a text holds; `asked` says that it is a question, and not what a program printed.
+
+    Else the `candidates` are what it may be about, with the `doubt` that there is, and the `nearest` share words with a
+    text about something that is not known.
+    """
 
     hits: tuple[Hit, ...]
     asked: bool
     nearest: tuple[Message, ...] = ()
+    candidates: tuple[Message, ...] = ()
+    doubt: Doubt = Doubt.WHICH
 
 
 def decide(text: str) -> Decision:
@@ -83,20 +98,30 @@ def find(text: str, *, asked: bool = False, decide: Callable[[str], Decision] = 
     """The messages in a text, each once, in the order in which they first stand there.
 
     What a person has `asked` may be a question, unless it has a traceback; what a program has printed never is. Where a
-    question holds no message as it is, it is read again without the places that it names, with its words spelled as
-    messages spell them, and line by line; if there is none in it, `decide` says of which symptom it tells.
+    question names no message, and holds none as it is, it is read again without the places that it names, with its
+    words spelled as messages spell them, and line by line; if there is none in it, `decide` says of which symptom it
+    tells.
     """
+    if asked and (named := next((each for each in known() if each.id == text.strip()), None)):
+        return Found((Hit(named, None, "", 0, 1, ()),), True)
     log = Log(text)
     short = len(text) <= _SHORT and len(log.lines) <= _SHORT_LINES and not log.frames
     ruled_out = _ruled_out(log)
     if not (asked and len(text) <= _LONGEST_QUESTION and len(log.frames) <= 1):
         printed = _more(_by_text(log, ruled_out, alone=short, asked=False), _by_line(log))
         told = _in_order((each for each in printed if each.message not in ruled_out), "")
-        return Found(told, False, () if told else _nearest(_complaints(log)))
+        return Found(told, False) if told else _unknown(log, _complaints(log), asked=False)
     for form in _forms(text):
         if hits := [each for each in _messages(form, alone=short) if each.message not in ruled_out]:
-            return Found(_in_order(hits, text), True)
+            return _unless_without_amp(text, _in_order(hits, text))
     return _symptoms(text, log, decide)
+
+
+def _unless_without_amp(text: str, hits: tuple[Hit, ...]) -> Found:
+    """The answer to a question that holds these messages: it doubts those as common without AMP."""
+    if is_brief(text) or not is_without_amp(concepts_of(text)) or not all(each.message.anywhere for each in hits):
+        return Found(hits, True)
+    return Found((), True, (), tuple(each.message for each in hits), Doubt.WITHOUT_AMP)
 
 
 def _ruled_out(log: Log) -> set[Message]:
@@ -129,12 +154,34 @@ def _symptoms(text: str, log: Log, decide: Callable[[str], Decision]) -> Found:
     # A line that a program prints says more than the words in it.
     printed = not is_elsewhere(text) and (_PRINTED.match(text) or not _SENTENCE.search(english(text)))
     hits = _by_line(log, alone=True) if printed else []
-    if is_elsewhere(text) or _is_another_error(text):
-        return Found(_in_order(hits, text), True, () if hits else _nearest(text))
+    if hits and (is_elsewhere(text) or _is_another_error(text)):
+        return Found(_in_order(hits, text), True)
+    if is_elsewhere(text):
+        return Found((), True, _nearest(text))
+    if _is_another_error(text):
+        return _unknown(log, text, asked=True)
     decision = decide(text)
-    said = [Hit(ids[name], None, text.strip().splitlines()[0], 0, 1, ()) for name in decision.sure]
-    hits = _more(said, hits)
-    return Found(_in_order(hits, text), True, () if hits else tuple(ids[name] for name in decision.near))
+    said = [Hit(ids[decision.sure], None, text.strip().splitlines()[0], 0, 1, ())] if decision.sure else []
+    if hits := _more(said, hits):
+        return Found(_in_order(hits, text), True)
+    concepts = concepts_of(text)
+    candidates = tuple(ids[name].ordered_for(concepts) for name in decision.near)
+    return Found((), True, (), candidates, Doubt.WITHOUT_AMP if is_without_amp(concepts) else Doubt.WHICH)
+
+
+def _unknown(log: Log, text: str, *, asked: bool) -> Found:
+    """What an error that is not known may be about, or is nearest to."""
+    concepts = concepts_of(text)
+    if candidates := tuple(each.ordered_for(concepts) for each in _perhaps(log)):
+        return Found((), asked, (), candidates, Doubt.UNKNOWN_ERROR)
+    return Found((), asked, _nearest(text))
+
+
+def _perhaps(log: Log) -> list[Message]:
+    """The messages of whose kind an error may be that is not known."""
+    errors = [line for line in log.lines if _ERROR.search(line)]
+    expressions = ((each, re.compile(form, re.IGNORECASE)) for each in known() for form in each.perhaps)
+    return list(dict.fromkeys(each for each, form in expressions if any(map(form.search, errors))))
 
 
 def _is_another_error(text: str) -> bool:

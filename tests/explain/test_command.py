@@ -258,28 +258,77 @@ def train(model, optimizer, scaler, batches):
             f"amplint run train.py{RUN}",
         ]
 
-    def test_nearest(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        project({})
-        near = [(-0.6, "no-inf-checks-for-optimizer"), (-0.65, "several-optimizers"), (-0.7, "none"), (-0.99, "gtx-16")]
-        with monkeypatch.context() as patched:
-            patched.setattr("amplint.explain.search.ranked", lambda _: near)
-            ran = amplint("explain", "checks of my optimizers with amp")
-            nothing = json.loads(amplint("explain", "--output-format=json", "checks of my optimizers with amp").out)
-        assert ran.code == 1
-        assert ran.out.startswith("amplint is not sure what this is about. What is nearest, which may be something el")
-        inf_checks = "  No inf checks were recorded for this optimizer. (no-inf-checks-for-optimizer)\n"
-        assert f"{inf_checks}    if `scaler.step` finds no gradients\n  GAN training with amp (several" in ran.out
-        assert nothing["messages"] == []
-        assert nothing["nearest"] == ["no-inf-checks-for-optimizer", "several-optimizers"]
+    NEAR = (
+        (-0.6, "no-inf-checks-for-optimizer"),
+        (-0.65, "several-optimizers"),
+        (-0.7, "gtx-16"),
+        (-0.9, "gan-not-finite"),
+        (-0.99, "none"),
+    )
 
-    def test_two_answers(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_not_sure(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What it may be is explained, with how that differs."""
         project({})
-        both = [(0.3, "gan-not-finite"), (0.1, "several-optimizers"), (-0.7, "none"), (-0.99, "gtx-16")]
-        monkeypatch.setattr("amplint.explain.search.ranked", lambda _: both)
-        ran = amplint("explain", "my gan with amp")
+        monkeypatch.setattr("amplint.explain.search.ranked", lambda _: list(self.NEAR))
+        ran = amplint("explain", "checks of my optimizers with amp")
+        document = json.loads(amplint("explain", "--output-format=json", "checks of my optimizers with amp").out)
+        assert ran.code == 1
+        assert ran.out.startswith("amplint is not sure which of these it is.")
+        first, _, rest = ran.out.partition("\n2. GAN training with amp (several-optimizers)\n   if ")
+        assert (
+            "\n1. no inf check was recorded for my optimizer (no-inf-checks-for-optimizer)\n   if `scaler.step`"
+            in first
+        )
+        assert "\n   a. " in first
+        assert "\n   c. " in first
+        assert "\n   d. " not in first
+        assert "\n3. " in rest
+        assert "\n4. " not in rest
+        assert rest.endswith(
+            "`amplint explain no-inf-checks-for-optimizer` prints all causes.\n\n"
+            f"Next: amplint check --extend-select AMP510 FILE\nNext: amplint run train.py{RUN}\n"
+        )
+        assert document["messages"] == []
+        assert [each["id"] for each in document["candidates"]] == [name for _, name in self.NEAR[:3]]
+
+    def test_without_a_word_of_half_precision(
+        self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        project({})
+        monkeypatch.setattr("amplint.explain.search.ranked", lambda _: list(self.NEAR))
+        ran = amplint(
+            "explain", "the checks of all my optimizers and schedulers do not do what I want them to do at all"
+        )
+        assert ran.out.startswith("The text doesn't say that mixed precision is on. Switch it off first")
+
+    def test_a_log_of_a_loss_says_nothing_of_half_precision(self, project: Write, amplint: Run) -> None:
+        """What scripts print with or without AMP is explained as what AMP may cause."""
+        project({})
+        log = "It is a detector with resnext101 as its backbone. Epoch 0, iteration 2: Loss is nan, stopping training"
+        assert amplint("explain", log).out.startswith("The text doesn't say that mixed precision is on.")
+        assert amplint("explain", f"fp16. {log}").out.startswith(f"fp16. {log}\n  [DeiT")
+
+    def test_an_error_that_is_not_known(
+        self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
+    ) -> None:
+        """Of an error about half precision its words say what it may be, and of any other nothing."""
+        project({})
+        error = "NotImplementedError: the fused gather of frobnicate has no path: bfloat16 is not supported yet"
+        asked = amplint("explain", error)
+        stdin(error)
+        logged = amplint("explain")
+        for ran in (asked, logged):
+            assert ran.code == 1
+            assert ran.out.startswith(
+                "amplint does not know this error. By its words it may be this.\n\n1. half precision on"
+            )
+        assert "not-implemented-for-half" not in amplint("explain", error.replace("bfloat16", "int64")).out
+
+    def test_the_name_of_a_message(self, project: Write, amplint: Run) -> None:
+        project({})
+        ran = amplint("explain", "loss-nan-later")
         assert ran.code == 0
-        assert ran.out.startswith("More than one explanation fits. How they differ:\n  gan-not-finite: if a GAN is ")
-        assert "\nUnderstood as: GAN training with amp (several-optimizers)\n\n" in ran.out
+        assert ran.out.startswith("Understood as: loss becomes NaN after some epochs (loss-nan-later)\n")
 
     def test_nothing_is_near(self, project: Write, amplint: Run) -> None:
         project({})

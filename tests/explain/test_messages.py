@@ -31,6 +31,8 @@ from tests.explaining.sources import LIBRARIES, in_binary, prints, torch_file
 
 # What a program on a CPU can't show: other libraries, several processes, and other devices.
 NOT_SHOWN = {
+    "quantized-compute-dtype",
+    "xla-mixed-types",
     "scale-at-minimum",
     "amp-checks",
     "scale-collapses",

@@ -11,7 +11,7 @@ import pytest
 from amplint.explain.log_reader import Log, decode, place_of
 from amplint.explain.search import find
 from tests.conftest import Ran, processor_time
-from tests.explaining import LOGS, TRACEBACK, ids
+from tests.explaining import LOGS, TRACEBACK, first, ids
 
 Run = Callable[..., Ran]
 
@@ -387,7 +387,7 @@ FIRST = [
 
 @pytest.mark.parametrize(("text", "why"), FIRST)
 def test_the_first_cause_is_that_of_the_text(text: str, why: str) -> None:
-    assert why in find(text, asked=True).hits[0].message.causes[0].why
+    assert why in first(text).causes[0].why
 
 
 def test_the_first_cause_of_a_log_is_that_of_its_lines() -> None:

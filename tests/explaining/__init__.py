@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from amplint.explain.messages import Message
 from amplint.explain.search import find
 
 # Logs in which there is nothing to explain.
@@ -18,6 +19,12 @@ Traceback (most recent call last):
     raise RuntimeError(
 RuntimeError: unscale_() has already been called on this optimizer since the last update().
 """
+
+
+def first(text: str) -> Message:
+    """The message that answers a question, or is the likeliest of those that may."""
+    found = find(text, asked=True)
+    return found.hits[0].message if found.hits else found.candidates[0]
 
 
 def ids(text: str, *, asked: bool = False) -> list[str]:

@@ -33,6 +33,11 @@ def old_getters() -> None:
     torch.set_autocast_cpu_enabled(False)
 
 
+@prints("autocast-module-called")
+def module_called() -> None:
+    torch.cuda.amp.autocast_mode()  # type: ignore[operator]
+
+
 @prints("no-such-amp-name")
 def name_of_a_module() -> None:
     torch.cuda.autocast()

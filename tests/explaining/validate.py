@@ -2,7 +2,8 @@
 
 Each family of labelled texts is left out in turn, and the rest decides what it is about. A text that quotes a message
 is answered by the message, as always. *right* is an answer of the kind that the text is labelled with, or of one with
-the same causes, and none where there is none; *wrong* any other answer; *none* is no answer where there is one.
+the same causes, and none where there is none; *among* is one that is not sure, with the kind among its candidates;
+*wrong* any other answer that is sure; *none* is no answer where there is one, or candidates without the kind.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import numpy as np
 
 from amplint.explain.messages import known
 from amplint.explain.ranking import NOTHING, Decision, decided, features_of
-from amplint.explain.search import find
+from amplint.explain.search import Doubt, Found, find
 from tests.explaining.labelled import drawn, labelled
 from tests.explaining.training import CONSTANT, RIDGE, Example, Matrix, matrix_of, rarity_of, target_of
 
 # Scores of texts, a row for each, without those of its family.
 Scores = Callable[[Sequence[Example], Sequence[int], Sequence[str]], Matrix]
 _NEIGHBORS = 5
+VERDICTS = ("right", "among", "wrong", "none")
 
 
 def linear(*kinds: str) -> Scores:
@@ -56,9 +58,10 @@ def nearest(texts: Sequence[Example], families: Sequence[int], names: Sequence[s
 DESIGNS: dict[str, Scores] = {
     "nearest examples": nearest,
     "words": linear("word"),
+    "words and phrases": linear("word", "phrase"),
     "concepts": linear("concept"),
     "concepts and their pairs": linear("concept", "pair"),
-    "words, concepts, pairs": linear("word", "concept", "pair"),
+    "words, phrases, concepts, pairs": linear("word", "phrase", "concept", "pair"),
 }
 
 
@@ -78,20 +81,22 @@ def figures(scores: Scores) -> tuple[Counter[str], Counter[str]]:
     return ours, all_of_them
 
 
-def _answer(text: str, ranking: list[tuple[float, str]]) -> tuple[str, ...]:
-    """The kinds that a text is answered with, where symptoms are ranked like this."""
+def _answer(text: str, ranking: list[tuple[float, str]]) -> Found:
+    """What a text is answered with, where symptoms are ranked like this."""
 
     def decide(_: str) -> Decision:
         return decided(text, ranking, {each.id: each.like for each in known()})
 
-    return tuple(hit.message.id for hit in find(text, asked=True, decide=decide).hits)
+    return find(text, asked=True, decide=decide)
 
 
-def _verdict(kind: str, said: tuple[str, ...]) -> str:
-    if not said:
-        return "right" if kind == NOTHING else "none"
+def _verdict(kind: str, said: Found) -> str:
     like = {kind, *next((each.like for each in known() if each.id == kind), ())}
-    return "wrong" if like.isdisjoint(said) else "right"
+    if said.hits:
+        return "wrong" if like.isdisjoint(hit.message.id for hit in said.hits) else "right"
+    if kind == NOTHING and (said.doubt is Doubt.WITHOUT_AMP or not said.candidates):
+        return "right"
+    return "none" if like.isdisjoint(each.id for each in said.candidates) else "among"
 
 
 def _only(example: Example, kinds: Sequence[str]) -> Example:
@@ -108,16 +113,16 @@ def _rows_of(families: Sequence[int]) -> list[list[int]]:
 
 def main() -> None:
     """Print the figures of all designs."""
-    print(f"{'':34}{'texts of threads':22}{'all texts':22}\n{'':34}" + f"{'right wrong none':22}" * 2)
+    print(f"{'':34}{'texts of threads':28}{'all texts':28}\n{'':34}" + f"{' '.join(VERDICTS):28}" * 2)
     for name, scores in DESIGNS.items():
         counts = figures(scores)
-        print(f"{name:34}" + "".join(f"{_shown(each):22}" for each in counts))
+        print(f"{name:34}" + "".join(f"{_shown(each):28}" for each in counts))
     families = len({each.family for each in labelled()})
     print(f"{len(drawn())} texts of threads, {len(labelled())} in all, {families} families")
 
 
 def _shown(verdicts: Counter[str]) -> str:
-    return " ".join(f"{verdicts[each] / verdicts.total():5.0%}" for each in ("right", "wrong", "none"))
+    return " ".join(f"{verdicts[each] / verdicts.total():5.0%}" for each in VERDICTS)
 
 
 if __name__ == "__main__":
