@@ -34,7 +34,7 @@ _KINDS = {"word": 0.5, "phrase": 1.0, "concept": 1.0, "pair": 1.0}
 # The score that an answer needs, and how far the next one has to be behind it: a brief question has fewer words for it.
 _LEAST, _AHEAD, _AHEAD_BRIEF = -0.2, 0.8, 0.4
 # What a question needs that says nothing of half precision: a brief one, since amplint is asked, and a longer one.
-_LEAST_BRIEF, _LEAST_WITHOUT_AMP = -0.1, 0.2
+_LEAST_BRIEF, _LEAST_WITHOUT_AMP = 0.05, 0.2
 # How much less the other questions count for one that does, and for a brief one.
 _ABOUT_AMP, _PERHAPS_ABOUT_AMP = 0.4, 0.3
 # How far the symptoms may be behind the other questions, for one that says nothing of half precision and has no NaN:

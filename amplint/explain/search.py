@@ -47,6 +47,7 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _PRINTED = re.compile(r"\s*(?:[\w.]*(?:Error|Exception|Warning)|ERROR|WARNING|INFO)\s*:")
+_VALUE = re.compile(r"[:=|]")  # what a log has between a name and its value
 _CLAUSE = re.compile(r"[:;,\n\"\u201c\u201d]\s|\([-+\d.e]+\)")
 # Messages that one part of a wording may be of: more, and it says nothing.
 _FEW = 3
@@ -161,8 +162,10 @@ def _symptoms(text: str, log: Log, decide: Callable[[str], Decision]) -> Found:
     if _is_another_error(text):
         return _unknown(log, text, asked=True)
     decision = decide(text)
-    said = [Hit(ids[decision.sure], None, text.strip().splitlines()[0], 0, 1, ())] if decision.sure else []
-    if hits := _more(said, hits):
+    if decision.sure:
+        said = Hit(ids[decision.sure], None, text.strip().splitlines()[0], 0, 1, ())
+        hits = _more([said], hits if _VALUE.search(text) else [])
+    if hits:
         return Found(_in_order(hits, text), True)
     concepts = concepts_of(text)
     candidates = tuple(ids[name].ordered_for(concepts) for name in decision.near)

@@ -36,7 +36,7 @@ LIKE = {"b": ("c",)}
         (LONG, {NOTHING: 0.2, "a": 0.3}, "", ("a", "x", "y")),
         (LONG, {NOTHING: -0.8, "a": 0.0}, "", ("a", "x", "y")),
         (LONG, {NOTHING: 0.9, "a": 0.0}, "", ()),
-        (BRIEF, {NOTHING: -0.8, "a": 0.0}, "a", ()),
+        (BRIEF, {NOTHING: -0.8, "a": 0.1}, "a", ()),
         (BRIEF, {NOTHING: 0.9, "a": -0.6}, "", ()),
     ],
 )
