@@ -9,15 +9,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 _OWN = __file__.removesuffix(os.path.join("verify", "bench", "patching.py"))  # the package's folder
 
 
 def at_callers_line(call: Callable[[], Any]) -> tuple[Any, bool]:
     """What `call` returns, and whether it has warned; the warnings are those of the line that called the stand-in."""
-    with undisturbed(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with undisturbed(), _recorded() as caught:
         result = call()
     for warning in caught:
         frame: FrameType | None = sys._getframe(1)
@@ -27,13 +26,51 @@ def at_callers_line(call: Callable[[], Any]) -> tuple[Any, bool]:
             frame = frame.f_back
         registry = frame.f_globals.setdefault("__warningregistry__", {}) if frame is not None else None
         where = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else (warning.filename, warning.lineno)
-        warnings.warn_explicit(warning.message, warning.category, *where, registry=registry, source=warning.source)
+        warnings.warn_explicit(warning.message, warning.category, *where, registry=registry)
     return result, bool(caught)
 
 
 @contextmanager
+def _recorded() -> Iterator[list[warnings.WarningMessage]]:
+    """All warnings of a block, also those that a line has given before, in place of showing them.
+
+    Unlike `warnings.catch_warnings` it leaves the version of the filters as it is, so that Python forgets nothing.
+    """
+    caught: list[warnings.WarningMessage] = []
+
+    def record(  # noqa: PLR0917 - as Python calls it
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        caught.append(warnings.WarningMessage(message, category, filename, lineno))
+
+    show = warnings.showwarning
+    with _filtered("always"):
+        warnings.showwarning = record
+        try:
+            yield caught
+        finally:
+            warnings.showwarning = show
+
+
+@contextmanager
+def _filtered(action: str) -> Iterator[None]:
+    """One filter for all warnings, without a new version of the filters."""
+    filters, kept = warnings.filters, list(warnings.filters)
+    filters[:] = [(action, None, Warning, None, 0)]  # type: ignore[index]
+    try:
+        yield
+    finally:
+        filters[:] = kept  # type: ignore[index]
+
+
+@contextmanager
 def undisturbed() -> Iterator[None]:
-    """Around `warnings.catch_warnings`: a warning that a line has given before is not shown once more.
+    """Around what may use `warnings.catch_warnings`: a warning that a line has given before is not shown once more.
 
     A change of the filters makes Python forget, by a version number, which warnings it has shown.
     """
@@ -61,12 +98,8 @@ def _namespaces(_number: int, _last: str) -> list[dict[str, Any]]:
 def _version() -> Any:
     """The version of the filters. Python doesn't tell it, it is written where a warning is asked about."""
     registry: dict[Any, Any] = {}
-    filters, kept = warnings.filters, list(warnings.filters)
-    try:
-        filters[:] = [("ignore", None, Warning, None, 0)]  # type: ignore[index]
+    with _filtered("ignore"):
         warnings.warn_explicit("", Warning, "", 0, registry=registry)
-    finally:
-        filters[:] = kept  # type: ignore[index]
     return registry.get("version")
 
 
