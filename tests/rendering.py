@@ -38,7 +38,8 @@ class FileOfTheRule(AmberSnapshotExtension):
     @classmethod
     def matches_test_location(cls, *, test_location: PyTestLocation, snapshot_location: str) -> bool:
         """Whether a file is the one of a test's rule."""
-        return snapshot_location == cls.get_location(test_location=test_location, index=0)
+        rule = _RULE.search(test_location.nodename)
+        return rule is not None and snapshot_location.endswith(f"/{rule[1]}.ambr")
 
 
 def rendered_variant(variant: Variant) -> str:

@@ -62,7 +62,7 @@ class TestFixtures(FixtureTests):
     def test_fixed_is_what_the_fixer_makes(self, variant: Variant, snapshot: SnapshotAssertion) -> None:
         """And what is said of it, and where, is what was accepted."""
         super().test_fixed_is_what_the_fixer_makes(variant)
-        assert rendered_variant(variant) == snapshot(extension_class=FileOfTheRule)
+        assert rendered_variant(variant) == snapshot.use_extension(FileOfTheRule)
 
 
 def _shorter(finding: Finding) -> Finding:
