@@ -55,7 +55,14 @@ class Pattern(NamedTuple):
 
     def _is_meant(self, found: re.Match[str]) -> bool:
         dtypes = [each for each in found.groups() if each]
+        if len(dtypes) > 1 and len(set(map(_bare, dtypes))) == 1:  # then their devices differ, and not their types
+            return False
         return not (self.half and dtypes) or any(map(_HALF.search, dtypes))
+
+
+def _bare(dtype: str) -> str:
+    """A floating type without what is around its name."""
+    return dtype.rpartition(":")[2].rpartition(".")[2].removesuffix("tensor")
 
 
 def squeeze(text: str) -> str:

@@ -54,6 +54,10 @@ _FEW = 3
 # The weight of a word that no wording has.
 _RARE = 5.0
 _HALF = re.compile(r"half|float16", re.IGNORECASE)
+# What it says of one type on two devices.
+_OTHER_DEVICE = re.compile(r"torch\.(?:cuda\.(\w+Tensor)\b.{0,60}torch\.\1|(\w+Tensor)\b.{0,60}torch\.cuda\.\2)\b")
+# What a message says of double and single precision.
+_DOUBLE = re.compile(r"(?i)\b(?:dtype|type|got|found|expected)\W{1,3}(?:torch\.)?(?:double|float64)\b")
 _FLOATING = re.compile(r"half|float|double", re.IGNORECASE)
 
 
@@ -189,6 +193,8 @@ def _perhaps(log: Log) -> list[Message]:
 
 def _is_another_error(text: str) -> bool:
     """Whether a question has an error that is not known, wherever it stands, unless it is about numbers or memory."""
+    if _OTHER_DEVICE.search(text) or (_DOUBLE.search(text) and not _HALF.search(text)):
+        return True
     return bool(_ERROR.search(text)) and "nan" not in concepts_of(text) and not _OUT_OF_MEMORY.search(text)
 
 
@@ -278,6 +284,8 @@ def _says(line: str, expressions: Iterable[re.Pattern[str]], but: Iterable[re.Pa
 
 def _by_words(text: str) -> list[Hit]:
     """The message of which a text is another form: nearly all words of a wording, and few others."""
+    if _OTHER_DEVICE.search(text):
+        return []
     said = _EXCEPTION.sub("", text)
     words = set(_words_of(said))
     weight = _weights()

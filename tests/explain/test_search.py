@@ -287,6 +287,8 @@ ALIKE = [
     "grad_norm: 0.0 grad norm 12.3",
     "AssertionError: No checks were recorded for this optimizer",
     "RuntimeError: CUDA out of memory.",
+    "Input type (torch.cuda.HalfTensor) and weight type (torch.HalfTensor) should be the same",
+    "scaler.scale(loss).backward() says Found dtype Double but expected Float",
 ]
 
 
