@@ -29,7 +29,7 @@ def differences(path: Path, **options: bool) -> list[str]:
     return different
 
 
-@pytest.mark.parametrize("path", some([*FAULTY, *HEALTHY], 24), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some([*FAULTY, *HEALTHY], 8), ids=lambda path: path.stem)
 def test_a_program_is_left_as_it_is(path: Path) -> None:
     assert differences(path) == []
 

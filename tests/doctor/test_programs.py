@@ -50,6 +50,7 @@ PLACED = [each for path in FAULTY for each in some([(path, "cpu"), (path, "devic
 @pytest.mark.parametrize(
     ("path", "where"), PLACED, indirect=["where"], ids=[f"{path.stem}-{where}" for path, where in PLACED]
 )
+@pytest.mark.sampled(40)
 def test_the_cause_of_a_fault_is_named_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if path.stem in OF_NO_GPU and torch.cuda.is_available():
         pytest.skip("its scaler for CUDA is on here")
@@ -69,6 +70,7 @@ def test_the_cause_of_a_fault_is_named_first(path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("where")
 @pytest.mark.parametrize("path", HEALTHY, ids=lambda path: path.stem)
+@pytest.mark.sampled(28)
 def test_a_healthy_program_is_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(path, monkeypatch).findings == ()
 

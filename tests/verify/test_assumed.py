@@ -104,6 +104,7 @@ def asked(code: str) -> Ran:
         "args.rank != 0",
     ],
 )
+@pytest.mark.sampled(10)
 def test_an_iteration_is_left_between_unscale_and_update(test: str) -> None:
     found = asked(f"if {test}:\n    continue")
     assert found.judged.state == WRONG

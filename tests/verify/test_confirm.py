@@ -114,7 +114,7 @@ def test_of_findings_with_one_code_that_is_fixed_which_is(amplint: Amplint, tmp_
     assert ("AMP401", True) not in rows["other"]
 
 
-@pytest.mark.parametrize("seed", some(range(20), 10))
+@pytest.mark.parametrize("seed", some(range(20), 4))
 def test_what_is_confirmed_or_clean_does_nothing_wrong_executed(seed: int) -> None:
     program = generate(seed, "")
     before = _Interpreted(program.text)

@@ -105,6 +105,7 @@ TESTS = (
 
 
 @pytest.mark.parametrize(("test", "loss"), in_turn(TESTS, LOSSES))
+@pytest.mark.sampled(9)
 def test_a_skipped_update_shows_however_the_loss_is_asked(test: str, loss: str) -> None:
     found = ran(skipped(test), loss)
     assert "unscale_() has already been called" in found.judged.faults[0].text

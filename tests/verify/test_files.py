@@ -303,6 +303,7 @@ PASSED_ON = ("from .common import *", "from .common import optimizer_to", "from 
         for each in some([(*called, passed_on, own) for own in ("", AMP)], 1)
     ],
 )
+@pytest.mark.sampled(6)
 def test_what_a_package_passes_on_is_followed(tmp_path: Path, line: str, call: str, passed_on: str, own: str) -> None:
     text = MOVED.replace("IMPORT", line).replace("CALL", call)
     project(tmp_path, train=text, utils__common=own + MOVES, utils__other=AMP, utils__more="from .common import *\n")

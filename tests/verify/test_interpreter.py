@@ -33,7 +33,7 @@ def verdicts(variant: Path) -> list[tuple[Ran, str]]:
     return [(ran, each.verdict) for ran, each in interpreting.verdicts(bad, fixed, gone, left)]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("code", all_rules())
 def test_no_fix_of_a_fixture_is_refuted_and_what_a_run_can_show_is_shown_by_one(code: str) -> None:
     variants = [each for each in VARIANTS if each.parent.name.startswith(code)]

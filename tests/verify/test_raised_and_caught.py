@@ -86,6 +86,7 @@ def raises_beyond(found: Ran) -> bool:
         ("if not torch.isfinite(norm):\n    raise Overflow(norm)", "Other()", "Overflow"),
     ],
 )
+@pytest.mark.sampled(4)
 def test_the_rest_of_an_iteration_is_left_out(check: str, raised: str, caught: str) -> None:
     found = loop("continue", check, raised, caught)
     assert found.judged.state == WRONG

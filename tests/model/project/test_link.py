@@ -624,6 +624,7 @@ _BY_CALLERS = ("AMP210", "AMP423")
 
 
 @pytest.mark.parametrize("code", sorted({each.code for each in VARIANTS if each.code >= "AMP2"}))
+@pytest.mark.sampled(25)
 def test_programs_in_two_files_are_found_to_do_what_they_do_in_one(code: str, tmp_path: Path) -> None:
     wrong = {}
     for number, (path, apart) in enumerate(some(_programs(code), 2)):
