@@ -215,6 +215,36 @@ def test_who_calls_a_step_and_catches_something_else_ends(caught: str) -> None:
     assert not any(each.judged.faults for each in steps(MAIN, "pass", caught))
 
 
+AROUND = """
+def main(model, loader, optimizer, scaler):
+    try:
+        for batch in loader:
+            step(model, batch, optimizer, scaler)
+    except CAUGHT:
+        HANDLED
+"""
+SWEEP = """
+def sweep(model, loader, optimizer):
+    scaler = torch.amp.GradScaler("cuda")
+    for epoch in range(3):
+        main(model, loader, optimizer, scaler)
+"""
+
+
+@pytest.mark.parametrize("handled", ["print('failed')", "return", "log()\n        return None"])
+def test_what_is_caught_around_the_loop_ends_it(handled: str) -> None:
+    """No other iteration comes to the scaler, unless the function with the loop is called in a loop itself."""
+    main = AROUND.replace("HANDLED", handled)
+    assert not any(each.judged.faults for each in steps(main, "pass", "Overflow"))
+    assert any(each.judged.faults for each in steps(main + SWEEP, "pass", "Overflow"))
+
+
+@pytest.mark.parametrize(("handled", "again"), [("break", False), ("continue", True), ("return", False)])
+def test_a_handler_that_leaves_the_loop_ends_it(handled: str, again: bool) -> None:
+    main = MAIN.replace('print("skipped")', handled)
+    assert any(each.judged.faults for each in steps(main, "pass", "Overflow")) is again
+
+
 def test_a_caller_in_another_file_catches_too(tmp_path: Path) -> None:
     head = HEAD.replace("RAISED", "Other()")
     imports = "import torch\nfrom engine import Overflow, step\n"

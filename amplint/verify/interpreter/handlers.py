@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 import torch
 
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.nesting import loops_round, upwards
 from amplint.verify.interpreter.standins import Raised
 from amplint.verify.program.leaving import goes_on
 from amplint.verify.program.program import Code
+
+_CALLS = 3  # that are followed up to a loop
 
 
 def goes_on_where(statement: ir.Try, raised: Raised, code: Code) -> bool:
@@ -26,19 +28,23 @@ def goes_on_where(statement: ir.Try, raised: Raised, code: Code) -> bool:
     Returns:
         Whether the first handler for the exception may come to its end, or leaves a loop or function.
     """
-    handler = next((each for each in statement.handlers if handles(each, raised, code)), None)
+    handler = _first_for(statement, raised, code)
     return handler is not None and goes_on(code, handler.body)
 
 
+def _first_for(statement: ir.Try, raised: Raised, code: Code) -> ir.Handler | None:
+    return next((each for each in statement.handlers if handles(each, raised, code)), None)
+
+
 def caught_by_callers(code: Code, function: ir.Function) -> Callable[[Raised], bool]:
-    """Whether those who call a function catch what it raises, and go on.
+    """Whether those who call a function catch what it raises, and call it again.
 
     Args:
         code: the file that is verified.
         function: one of its functions.
 
     Returns:
-        A function that says it of an exception: a `try` around one of the calls in sight catches that.
+        A function that says it of an exception: a `try` around one of the calls in sight catches that, in a loop.
     """
     tries = [
         (owner, of)
@@ -46,7 +52,25 @@ def caught_by_callers(code: Code, function: ir.Function) -> Callable[[Raised], b
         for each in upwards(ir.statement_of(call))
         if isinstance(owner := each.block.owner, ir.Try) and owner.body is each.block
     ]
-    return lambda raised: any(goes_on_where(each, raised, of) for each, of in tries)
+    return lambda raised: any(goes_on_where(each, raised, of) and _comes_again(each, raised, of) for each, of in tries)
+
+
+def _comes_again(statement: ir.Try, raised: Raised, code: Code) -> bool:
+    """Whether a `try` that catches an exception runs again after the handler."""
+    handler = _first_for(statement, raised, code)
+    last = handler.body.statements[-1] if handler is not None else None
+    loops = loops_round(statement)
+    if isinstance(last, ir.Return):
+        loops = []
+    elif isinstance(last, ir.Jump) and last.kind == "break":
+        loops = loops[1:]
+    return bool(loops) or _is_called_again(code, ir.function_of(statement), _CALLS)
+
+
+def _is_called_again(code: Code, function: ir.Function | None, depth: int) -> bool:
+    """Whether a loop calls a function, also through its callers."""
+    calls = code.callers.calls(function) if function is not None and depth else []
+    return any(loops_round(call) or _is_called_again(of, ir.function_of(call), depth - 1) for of, call in calls)
 
 
 def handler_around(statement: ir.Statement) -> ir.Handler | None:
