@@ -42,6 +42,11 @@ def test_a_clip_of_the_last_micro_step_is_right(period: str) -> None:
     assert found.runs.paths[0].overflows  # and an overflow in one iteration is left out
 
 
+def test_the_region_of_a_prepared_model_is_accelerates() -> None:
+    """Nothing is said of a region that may be in the model."""
+    assert not step(*ACCUMULATE, *USE).judged.unseen
+
+
 def test_a_clip_of_each_micro_step_unscales_twice() -> None:
     found = step(*ACCUMULATE, f"    {CLIP}", *USE, period="2")
     assert found.judged.state == WRONG

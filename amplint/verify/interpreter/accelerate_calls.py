@@ -122,6 +122,7 @@ class Accelerators:
         scaled = loss / found.period if isinstance(found.period, int) and found.period > 1 else loss
         made = self._events.run(site, lambda: found.scaler.scale(scaled))
         if found.scaler.is_enabled():
+            self._state.record.by_accelerate = True
             self._unscaled.scaled(made)
         return self._gradients.backward([made], site)
 

@@ -95,6 +95,7 @@ class RunRecord:
     )  # what says a precision out of sight, and what it is taken for
     unscaled: str = ""  # the first line that asks for gradients of a float16 loss that no scaler scales
     unseen_model: bool = False  # one was run whose own regions can't be seen
+    by_accelerate: bool = False  # accelerate scales the loss, and computes the models that it prepared in a region
     caught: list[str] = field(default_factory=list)  # exceptions of torch's that the program has caught, with lines
     event: str = ""  # the line of the last event, as it is said
     ended: Raised | None = None  # by an exception

@@ -89,6 +89,7 @@ class Path:
     unscaled: str = ""  # a line that has a loss in float16 that no scaler scales, in words
     unsure_dtype: str = ""  # the same of a line that makes a region whose dtype is out of sight
     unseen_model: bool = False  # one was run whose own regions can't be seen
+    by_accelerate: bool = False  # accelerate scales the loss, and computes the models that it prepared in a region
     assumed: dict[str, str] = field(
         default_factory=dict
     )  # what says a precision out of sight, and what it is taken for
@@ -228,7 +229,7 @@ def _out_of_sight(paths: list[Path]) -> str:
     if unsure:
         return unsure
     scaled = any(each.unseen_model and any(each.observed.enabled) for each in paths)
-    if scaled and not any(each.observed.regions or each.unseen_regions for each in paths):
+    if scaled and not any(each.observed.regions or each.unseen_regions or each.by_accelerate for each in paths):
         return "the step has a scaler and no region: amplint doesn't look into the model, which may have one"
     assumed = {named: taken for each in paths for named, taken in each.assumed.items()}
     return next((f"amplint can't see {named}: it is taken for {taken}" for named, taken in assumed.items()), "")

@@ -266,6 +266,7 @@ class _Trial:
         path.not_run = run.record.not_run
         path.unseen_regions = run.record.unseen_regions
         path.unseen_model = run.record.unseen_model
+        path.by_accelerate = run.record.by_accelerate
         path.assumed = run.record.assumed
         if reference.observed.steps:
             _take_unscaled(path, run)
