@@ -173,6 +173,7 @@ _CONCEPTS: dict[str, str] = {
         r"pinv\w*|lstsq|slogdet|logdet"
         r"|inverse|inv|det|solve|eigh"
     ),
+    "expanded": r"expand\w*|broadcast\w*",
     "embedding": r"embedding(?: layers?| outputs?)",
     "allowed": (
         r"(?:is it|is that|is this|are they) (?:\w+ )?(?:ok|okay|fine|wrong|bad|safe|allowed|correct|right)|ok to|"
@@ -530,7 +531,7 @@ _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, words in _CONCEP
 # What amplint knows nothing of: other frameworks, and other ways to make a model small.
 _ELSEWHERE = re.compile(
     r"\b(?:tensorflow\w*|tf|tf cnn \w+|set floatx|mixed float16|set global policy|"
-    r"keras|jax|flax|optax|mxnet|paddle\w*|mindspore|oneflow|coreml|openvino|tpus?|xla|vllm|llama ?cpp|ggml|rust|dfdx|"
+    r"keras|jax|flax|optax|mxnet|paddle\w*|mindspore|oneflow|coreml|openvino|motion priors?|isaac ?(?:gym|sim|lab)|amp (?:robots?|agents?|humanoids?)|tpus?|xla|vllm|llama ?cpp|ggml|rust|dfdx|"
     r"cudahalf|int8|int4|[1248] ?bit|gptq|awq|gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
 # What a question about half precision speaks of.

@@ -33,6 +33,7 @@ from tests.explaining.sources import LIBRARIES, in_binary, prints, torch_file
 NOT_SHOWN = {
     "quantized-compute-dtype",
     "xla-mixed-types",
+    "float32-demanded",
     "scale-at-minimum",
     "amp-checks",
     "scale-collapses",
