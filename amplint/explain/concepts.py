@@ -532,8 +532,8 @@ _EXPRESSIONS = {name: re.compile(rf"\b(?:{words})\b") for name, words in _CONCEP
 _ELSEWHERE = re.compile(
     r"\b(?:tensorflow\w*|tf|tf cnn \w+|set floatx|mixed float16|set global policy|"
     r"keras|jax|flax|optax|mxnet|paddle\w*|mindspore|oneflow|coreml|openvino|"
-    r"motion priors?|isaac ?(?:gym|sim|lab)|amp (?:robots?|agents?|humanoids?)|tpus?|xla|vllm|llama ?cpp|ggml|rust|dfdx|"
-    r"cudahalf|int8|int4|[1248] ?bit|gptq|awq|gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
+    r"motion priors?|isaac ?(?:gym|sim|lab)|amp (?:robots?|agents?|humanoids?)|tpus?|xla|vllm|llama ?cpp|ggml|rust|"
+    r"dfdx|cudahalf|int8|int4|[1248] ?bit|gptq|awq|gguf|fp8|float8|fp4|nvfp4|quanti[sz]\w*|sklearn|xgboost)\b"
 )
 # What a question about half precision speaks of.
 _HALF_PRECISION = frozenset(
