@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # The families about what a run does, and not about names.
-_OF_TRAINING = "23456"
+_OF_TRAINING, _OF_SCALERS = "23456", "4"
 
 
 def given_up(module: Module) -> tuple[str, ...]:
@@ -79,7 +79,8 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
                 if rule.plugin and each.code != rule.code:
                     raise ValueError(f"the rule made a finding of {each.code}")
                 validate(each, module.own_length)
-                findings.append(_keeping_comments(module, _as_sure_as_run(module, rule, each)))
+                sure = _as_sure_as_run(module, rule, each)
+                findings.append(_keeping_comments(module, _naming_its_setting(module, rule, sure)))
     except CannotRead as error:
         raise UnfoldableError from error
     except Exception as error:
@@ -100,6 +101,21 @@ def _as_sure_as_run(module: Module, rule: Rule, finding: Finding) -> Finding:
         return finding
     unlikely = is_switched_off(module, finding.start) or is_timed(module, finding.start)
     return finding.as_suspicion() if unlikely else finding
+
+
+def _naming_its_setting(module: Module, rule: Rule, finding: Finding) -> Finding:
+    """A finding of a rule about training that says which setting it needs, where that is off by default."""
+    from amplint.rules.shared.default_values import unless_by_default  # noqa: PLC0415 - it imports libcst
+    from amplint.rules.shared.enabled_flags import unless_scaling  # noqa: PLC0415 - it imports libcst
+
+    if rule.plugin or finding.is_suspicion or rule.code[3] not in _OF_TRAINING or finding.message.startswith("if "):
+        return finding
+    statement = module.statement_at(finding.start)
+    needed = unless_by_default(module, statement) if statement is not None else ""
+    if not needed and rule.code[3] == _OF_SCALERS:
+        needed = unless_scaling(module)
+    said = needed.partition("`")[2].partition("`")[0]
+    return finding if said in finding.message else finding._replace(message=needed + finding.message)
 
 
 def _keeping_comments(module: Module, finding: Finding) -> Finding:

@@ -16,8 +16,7 @@ from amplint.model.half.analysis import leading_to, may_run
 from amplint.model.project.resolve_import import looked_in
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
-from amplint.rules.shared.default_values import holds_by_default
-from amplint.rules.shared.scaler_order import in_words
+from amplint.rules.shared.default_values import holds_by_default, in_words
 from amplint.sources.load import load
 from amplint.sources.source import SourceError
 

@@ -414,3 +414,26 @@ def test_nothing_else_is_said_of_a_region_whose_dtype_is_not_in_sight() -> None:
     text = text.replace("model(batch).sum()", "(model(batch) * 1e9).sum() + 1e-9")
     text += "        print(torch.nn.functional.mse_loss(model(batch), batch))\n"
     assert not check("import torch\n" + text, settings=make_settings(select=["ALL"]))
+
+
+PLUGIN = """\
+import torch
+from accelerate import Accelerator
+from accelerate.utils import GradientAccumulationPlugin
+
+
+def train(model, loader, optimizer):
+    accelerator = Accelerator(mixed_precision="fp16", gradient_accumulation_plugin=GradientAccumulationPlugin(STEPS))
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(model):
+            accelerator.backward(torch.nn.functional.cross_entropy(model(x), y))
+            accelerator.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("steps", "found"), [("num_steps=4", ["AMP601"]), ("4", ["AMP601"]), ("num_steps=1", [])])
+def test_micro_steps_of_a_plugin(steps: str, found: list[str]) -> None:
+    assert [each.code for each in check(PLUGIN.replace("STEPS", steps))] == found

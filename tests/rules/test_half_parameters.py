@@ -326,3 +326,30 @@ for x, y in loader:
 @pytest.mark.parametrize(("mode", "wanted"), [("torch.no_grad()", 0), ("torch.enable_grad()", 1)])
 def test_a_part_that_its_model_runs_without_gradients(mode: str, wanted: int) -> None:
     assert [each.code for each in check(ASKED.replace("MODE", mode))].count("AMP217") == wanted
+
+
+CHAINED = """\
+import itertools
+import torch
+from accelerate import Accelerator
+
+
+def main(args, vae, loader):
+    accelerator = Accelerator(mixed_precision="fp16")
+    decoder = []
+    for name, param in vae.named_parameters():
+        if "decoder" in name:
+            decoder.append(param)
+    optimizer = torch.optim.AdamW(PARAMS, lr=1e-4)
+    vae, optimizer, loader = accelerator.prepare(vae, optimizer, loader)
+    vae.to(accelerator.device, dtype=torch.float16)
+    for x in loader:
+        accelerator.backward((vae(x) - x).square().mean())
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("params", ["decoder", "itertools.chain(decoder)", "list(itertools.chain(decoder, []))"])
+def test_parameters_that_are_chained(params: str) -> None:
+    assert "AMP208" in {each.code for each in check(CHAINED.replace("PARAMS", params))}

@@ -147,3 +147,56 @@ def test_the_setting_of_a_line_in_another_file(tmp_path: Path, test: str, kind: 
     assert f"of losses.py{named}, where" in found.message
     assert (found.confidence is Confidence.LIKELY) is bool(named)
     assert found.severity is (Severity.WARNING if named else Severity.ERROR)
+
+
+CLIPPED = """\
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("-fp16", type=OPTION)
+args = parser.parse_args()
+
+
+def train(model, optimizer, loader):
+    scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=args.fp16):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(("option", "only"), [("int, default=0", "if `args.fp16` is true, "), ("int, default=1", "")])
+def test_a_scaler_that_is_off_by_default(option: str, only: str) -> None:
+    (finding,) = (each for each in check(CLIPPED.replace("OPTION", option)) if each.code == "AMP401")
+    assert finding.message.startswith(f"{only}gradients are clipped while still multiplied")
+
+
+WITHOUT_DEVICE = """\
+import torch
+
+
+class Wrapper:
+    def loss(self, model, x, amp=DEFAULT):
+        if amp:
+            with torch.amp.autocast(dtype=torch.float16):
+                return model(x)
+        return model(x)
+"""
+
+
+@pytest.mark.parametrize(("default", "only"), [("False", "if `amp` is true, "), ("True", "")])
+def test_a_place_that_a_setting_has_to_lead_to(default: str, only: str) -> None:
+    (finding,) = (each for each in check(WITHOUT_DEVICE.replace("DEFAULT", default)) if each.code == "AMP202")
+    assert finding.message.startswith(f"{only}`torch.autocast` without `device_type`")
+
+
+def test_what_is_not_given_is_no_setting() -> None:
+    text = WITHOUT_DEVICE.replace("amp=DEFAULT", "amp=None").replace("if amp:", "if amp is not None:")
+    (finding,) = (each for each in check(text) if each.code == "AMP202")
+    assert not finding.message.startswith("if ")

@@ -50,22 +50,25 @@ def module_file(filename: str, module: str) -> str | None:
     path = os.path.abspath(filename)
     if not is_file(path):
         return None
-    found = _seen_from(os.path.dirname(path), module)
+    found = _in_added(path, module) or _seen_from(os.path.dirname(path), module)
     if found is None and is_link(path):
         found = _seen_from(os.path.dirname(real(path)), module)
-    return found or _in_added(path, module)
+    return found
 
 
 def _in_added(path: str, module: str) -> str | None:
-    """The file of a module in one of the folders that the importing file adds to `sys.path`, by what is written there.
+    """The file of a module for a program that adds folders to `sys.path`, by what is written there: its own folder's,
+    or one of theirs.
 
     Of `os.path.join(ROOT, "libs")` that is `libs`, below the file's folder or one above it.
     """
     parts = module.split(".")
-    if not parts[0] or parts[0] in _ELSEWHERE:
+    if not parts[0] or parts[0] in _ELSEWHERE or not _added(path):
         return None
     folder = os.path.dirname(path)
     root = root_of(folder)
+    if own := _in(folder, parts, root):
+        return own
     places = (os.path.normpath(os.path.join(above, each)) for each in _added(path) for above in _up_to(root, folder))
     return next(filter(None, (_in(each, parts, root) for each in places)), None)
 

@@ -34,6 +34,9 @@ _METHODS: dict[str, EventKind] = {
 # Plugins of engines that scale, unscale and clip by themselves.
 _ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
 _PLUGIN = _ENGINES[0]
+PERIOD = "gradient_accumulation_steps"
+# A plugin that has the period in place of the argument, and what it is called there (accelerate/utils/dataclasses.py).
+_ACCUMULATES, _STEPS = "gradient_accumulation_plugin", "num_steps"
 _SKIPPED, _PRECISION = "optimizer_step_was_skipped", "mixed_precision"
 # Libraries whose trainers and models hold and take Accelerators.
 _BUILT_ON_IT = ("transformers", "diffusers", "trl", "peft")
@@ -102,6 +105,15 @@ class Accelerators:
         """The constructions that an Accelerator can come from; where its own isn't in sight, all of the file."""
         found = self._makers(value)
         return found or self._module.calls_of(*ACCELERATE)
+
+    def period(self, made: ir.Call) -> ir.Value | None:
+        """The number of micro steps that an Accelerator is made with, by itself or in a plugin; None: one."""
+        plugin = made.keyword(_ACCUMULATES)
+        for leaf in values_of(self._module, plugin).leaves if plugin is not None else ():
+            if isinstance(leaf.value, ir.Call) and ir.last_name(leaf.value.func) == "GradientAccumulationPlugin":
+                given = leaf.value.keyword(_STEPS)
+                return given if given is not None else next(iter(leaf.value.positional), None)
+        return made.keyword(PERIOD)
 
     def precisions(self, value: ir.Value) -> set[str | None]:
         """What its `mixed_precision` can be; None among them where it is decided elsewhere."""

@@ -8,6 +8,7 @@ Finds:
   `torch==2.0.1` (a warning, and only `likely`, as another release may be installed);
 - keyword arguments that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`);
 - `torch.amp.custom_fwd` and `custom_bwd` without `device_type`;
+- methods that a scaler does not have (`scaler.clip_grad_norm_(...)`, `scaler.backward(loss)`);
 - `autocast` or `GradScaler` in a file that neither imports nor defines the name. Files with a star import, `exec`,
   `globals()` or `setattr` are not checked for this.
 
@@ -68,12 +69,14 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.rename import CODES, renames
 from amplint.fixes.rename_use import rewrite_use
 from amplint.model.names.version_guards import guarded, may_be_missing
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import last_name
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.queries import IMPORTS
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.model.torch_facts.deprecated_names import LEGACY
-from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, SCALER_METHODS, SCALERS
 from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.registry.rule import Rule
 
@@ -97,6 +100,17 @@ _MISSING = {f"torch.{device}.{new.rpartition('.')[2]}": new for device in ("cuda
     f"torch.{name}": f"torch.amp.{name}" for name in ("custom_fwd", "custom_bwd")
 }
 _CLASSES = (AUTOCAST, SCALER, *OLD_AUTOCAST, *OLD_SCALER)
+# What is meant by methods that no scaler has.
+_INSTEAD = {
+    "clip_grad_norm_": "torch.nn.utils.clip_grad_norm_` after `{}.unscale_(optimizer)",
+    "clip_grad_value_": "torch.nn.utils.clip_grad_value_` after `{}.unscale_(optimizer)",
+    "clip_grad_norm": "torch.nn.utils.clip_grad_norm_` after `{}.unscale_(optimizer)",
+    "unscale": "{}.unscale_(optimizer)",
+    "unscale_gradients": "{}.unscale_(optimizer)",
+    "backward": "{}.scale(loss).backward()",
+    "scale_loss": "{}.scale(loss)",
+    "update_scale": "{}.update()",
+}
 _MEANT = {
     "device": "device_type",
     "device_type": "device",
@@ -116,6 +130,7 @@ def check(module: Module) -> Iterator[Finding]:
         name = module.names.only(call.func)
         if name is not None and name in _CLASSES:
             yield from _unknown_arguments(module, call, name)
+    yield from _missing_methods(module)
     yield from _custom_without_device(module)
 
 
@@ -141,6 +156,33 @@ def _missing_names(module: Module) -> Iterator[Finding]:
                     f"no release of torch has `{full}`: it raises AttributeError; use `{_with_device(instead, full)}`"
                 )
                 yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
+
+
+def _missing_methods(module: Module) -> Iterator[Finding]:
+    """The calls of methods that torch's scaler doesn't have, in no release."""
+    known = objects(module)
+    made = {key for key in known.scalers if known.made_by(key) and known.classes_of(key) <= SCALERS}
+    for call in module.own.near(*map(last_name, made)).calls if made else ():
+        func = call.func
+        if not isinstance(func, ir.Attribute) or func.attr in SCALER_METHODS or func.attr.startswith("_"):
+            continue
+        if known.is_scaler(func.base) not in made or may_be_missing(call) or _may_be_set(module, func.attr):
+            continue
+        instead = _INSTEAD.get(func.attr)
+        yield rule.finding(
+            module.span(func),
+            f"`GradScaler` has no method `{func.attr}`: the call raises AttributeError"
+            + (f"; use `{instead.format(module.on_one_line(func.base))}`" if instead else "; remove it"),
+        )
+
+
+def _may_be_set(module: Module, name: str) -> bool:
+    """Whether the file sets an attribute of a name, or speaks of it as a text: then a scaler may have it."""
+    return any(
+        (isinstance(each, ir.Attribute) and each.attr == name and ir.is_target(each))
+        or (isinstance(each, ir.Constant) and each.value == name)
+        for each in module.whole.near(name).values
+    )
 
 
 def _newer_names(module: Module) -> Iterator[Finding]:

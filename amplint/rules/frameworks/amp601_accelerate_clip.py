@@ -132,7 +132,7 @@ from amplint.model.syntax.control import block_leaves, conditions_round, ends_it
 from amplint.model.syntax.nesting import following, loop_of, upwards
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.signatures import SIGNATURES
-from amplint.model.usage.accelerators import SCALES, accelerators
+from amplint.model.usage.accelerators import PERIOD, SCALES, accelerators
 from amplint.registry.rule import Rule
 from amplint.rules.shared.default_values import number_or_default
 from amplint.rules.shared.finite_checks import not_finite
@@ -164,7 +164,6 @@ rule = Rule(
     shown_by=("gradient", "update", "skips", "exception"),
 )
 
-_PERIOD = "gradient_accumulation_steps"
 # What an Accelerator calls torch's clips, and the arguments that it takes.
 _OWN = {
     f"torch.nn.utils.{name}{end}": f"{name}_" for name in ("clip_grad_norm", "clip_grad_value") for end in ("", "_")
@@ -570,7 +569,7 @@ def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
     made = accelerators(module).made(accelerator)
     return rule.finding(
         module.span(clip.call),
-        f"`{module.text(clip.call.func)}` runs on each micro step: {f'if `{_PERIOD}` is over 1, ' if once else ''}"
+        f"`{module.text(clip.call.func)}` runs on each micro step: {f'if `{PERIOD}` is over 1, ' if once else ''}"
         f"{effect}; clip under `if {test}`",
         fix=fix,
         withheld=None if fix else withheld,
@@ -650,13 +649,14 @@ def _accumulates(module: Module, accelerator: ir.Value) -> bool:
     creates has one there.
     """
     made = accelerators(module).made(accelerator)
-    given = [call.keyword(_PERIOD) for call in made]
+    given = [accelerators(module).period(call) for call in made]
     return not made or any(each is not None and not _is_one(module, each) for each in given)
 
 
 def _may_be_once(module: Module, accelerator: ir.Value) -> bool:
     """Whether each step has one micro step, unless a setting says more: no default is seen that does."""
-    given = [call.keyword(_PERIOD) for call in accelerators(module).made(accelerator)]
+    known = accelerators(module)
+    given = [known.period(call) for call in known.made(accelerator)]
     return bool(given) and all(each is None or (number_or_default(module, each) or 1) <= 1 for each in given)
 
 

@@ -82,7 +82,7 @@ from amplint.model.objects.autocast_objects import region_of
 from amplint.model.regions.framework_regions import framework_region
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
-from amplint.rules.shared.default_values import holds_by_default, off_by_default
+from amplint.rules.shared.default_values import holds_by_default, off_by_default, only_if
 from amplint.rules.shared.in_region import (
     BACKWARD,
     Inside,
@@ -95,7 +95,6 @@ from amplint.rules.shared.in_region import (
     region_line,
     stale,
 )
-from amplint.rules.shared.scaler_order import only_if
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -114,6 +114,7 @@ from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import SECOND_SCALER, stepped_apart
 from amplint.rules.shared.clips import FINITE, escapes, in_this_file_only
+from amplint.rules.shared.default_values import in_words
 from amplint.rules.shared.finite_checks import gradients_in, not_finite, stands_in
 from amplint.rules.shared.scaler_order import (
     Misuse,
@@ -123,7 +124,6 @@ from amplint.rules.shared.scaler_order import (
     computed_between,
     confidence_of,
     home,
-    in_words,
     methods_used,
     misuses,
     on_micro_steps,

@@ -106,7 +106,7 @@ from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import conditions, dominates, exclusive, loop_of, upwards
 from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import SECOND_SCALER, Apart, stepped_apart
-from amplint.rules.shared.default_values import holds_by_default
+from amplint.rules.shared.default_values import holds_by_default, in_words
 from amplint.rules.shared.scaler_order import (
     Misuse,
     asked,
@@ -115,7 +115,6 @@ from amplint.rules.shared.scaler_order import (
     confidence_of,
     guards,
     home,
-    in_words,
     misuses,
     one_for_each,
     places,
@@ -508,8 +507,15 @@ def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, st
         for use in _uses_since(each)
     ):
         return None, _SOME_STEP
-    if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
+    before = [other.call for other in calls_of(flow, str(reached.event.scaler), "update") if other.call.id < call.id]
+    if not before:
         return None, "amplint sees no other `update()` before this call"
+    reads = module.own.near("get_scale").calls
+    if any(before[-1].id < each.id < call.id and ir.last_name(each.func) == "get_scale" for each in reads):
+        return (
+            None,
+            "`get_scale()` is called between the two updates: amplint can't tell which of them is the right one",
+        )
     edit = call_removed(module, call)
     if edit is None:
         return None, why_not_removed("the call", own_statement(call))

@@ -117,7 +117,7 @@ from amplint.rules.shared.checkpoints import (
     states_unclear,
     why_no_slot,
 )
-from amplint.rules.shared.default_values import holds_by_default, off_by_default
+from amplint.rules.shared.default_values import holds_by_default, off_by_default, only_if
 from amplint.rules.shared.enabled_flags import is_bfloat16, only_if_enabled, scaled_by
 from amplint.rules.shared.float32_programs import is_float32
 from amplint.rules.shared.missing_keys import lacks_what_is_read
@@ -136,7 +136,7 @@ from amplint.rules.shared.resumes import (
 )
 from amplint.rules.shared.saved_anywhere import is_saved_nowhere, is_taken_nowhere
 from amplint.rules.shared.scaler_keepers import is_given_away, is_only_shown
-from amplint.rules.shared.scaler_order import only_if, used_by_others
+from amplint.rules.shared.scaler_order import used_by_others
 from amplint.rules.shared.scaler_usage import (
     ScalerUsage,
     asks,

@@ -18,8 +18,6 @@ from amplint.model.usage.accelerators import accelerators
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_PERIOD = "gradient_accumulation_steps"
-
 
 class EarlyClear(NamedTuple):
     """A clear in such a context, the step behind its backward pass, and the number of micro steps.
@@ -69,8 +67,9 @@ def _is_prepared(module: Module, optimizer: ir.Value) -> bool:
 
 def _periods(module: Module, accelerator: ir.Value) -> list[ir.Value | None]:
     """The periods that the Accelerators are made with that a value can be; none where they don't accumulate."""
-    made = accelerators(module).made(accelerator)
-    return [each for call in made if (each := call.keyword(_PERIOD)) is not None] if made else [None]
+    known = accelerators(module)
+    made = known.made(accelerator)
+    return [each for call in made if (each := known.period(call)) is not None] if made else [None]
 
 
 def _step_behind(module: Module, entered: ir.With, clear: ir.Call, optimizer: ir.Value) -> ir.Call | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import passed
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _TEXT_TESTS = ("Equal", "NotEqual", "In", "NotIn")
+_LONGEST = 40  # characters of a condition that a message names
+_COMPARES = re.compile(r" (?:[=!]=|[<>]=?|is|in|not in) ")
+_NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
 
 
 def number_or_default(module: Module, value: ir.Value | None) -> float | None:
@@ -118,3 +122,34 @@ def is_always_given(module: Module, value: ir.Value) -> bool:
     return bool(given) and all(
         each is not None and all(known.present(one.value) == TRUE for one in known.alternatives(each)) for each in given
     )
+
+
+def in_words(text: str, holds: bool) -> str:
+    """A condition in words: as the program asks for it, or negated."""
+    if text.startswith("not ") and " and " not in text and " or " not in text:
+        return in_words(text.removeprefix("not "), not holds)
+    if holds:
+        return f"`{text}`" if _COMPARES.search(text) else f"`{text}` is true"
+    negated = next((text.replace(one, other) for one, other in _NEGATED.items() if text.count(one) == 1), None)
+    if negated is not None and " and " not in text and " or " not in text:
+        return f"`{negated}`"
+    return f"`{text}` is false"
+
+
+def only_if(module: Module, test: ir.Value, holds: bool) -> str:
+    """A condition as a message begins with it: "if `args.amp` is true, "."""
+    return f"if {in_words(module.on_one_line(test), holds)}, "
+
+
+def unless_by_default(module: Module, place: ir.Node) -> str:
+    """The setting that a place needs and that is off by default, as a message begins with it; "": none, or a long one.
+
+    What is None by default was not given, and is no setting.
+    """
+    off = off_by_default(module, place)
+    if off is None or len(module.on_one_line(off[0])) > _LONGEST:
+        return ""
+    for each in ir.walk_values(off[0]):
+        if isinstance(each, ir.Compare) and {"Is", "IsNot"} & set(each.ops):
+            return ""
+    return only_if(module, *off)

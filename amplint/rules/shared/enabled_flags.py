@@ -34,8 +34,8 @@ from amplint.model.syntax.operators import ORDERS
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
 from amplint.model.usage.module_casts import is_cast_there, is_made_anew, is_made_in
-from amplint.rules.shared.default_values import holds_by_default
-from amplint.rules.shared.scaler_order import only_if, receiver
+from amplint.rules.shared.default_values import holds_by_default, only_if
+from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -78,6 +78,23 @@ def only_if_enabled(module: Module, made: ir.Call) -> str:
     if found and all(term.op == Op.ON for term in found):  # only whether there is cuda
         return ""
     return only_if(module, enabled, True)
+
+
+def unless_scaling(module: Module) -> str:
+    """The setting without which no scaler of a file scales, as a message begins: "if `args.amp` is true, ".
+
+    "" where it is on by default, where there are several settings, or where a scaler is made without one.
+    """
+    return module.once(_unless_scaling)
+
+
+def _unless_scaling(module: Module) -> str:
+    enabled = [each.enabled for made in objects(module).made.values() for each in made]
+    settings = {module.on_one_line(each): each for each in enabled if each is not None}
+    if len(settings) != 1 or None in enabled:
+        return ""
+    (setting,) = settings.values()
+    return only_if(module, setting, True) if holds_by_default(module, held(module, setting)) is False else ""
 
 
 def handed_on(module: Module, scaler: ir.Value) -> ir.Call | None:

@@ -86,6 +86,8 @@ _FREEZES = re.compile(r"(?<!un)freeze")
 _CASTING = re.compile(r"data|float|double|apply|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 
 _DEEP = 3  # functions that return a model on
+# Functions that give what they are given, in another container.
+_PASSING_ON = ("builtins.", "itertools.chain", "itertools.islice")
 _MANY_PARTS = 100  # of groups, lists and the loops that fill them
 # Their optimizers have no copies of the parameters in float32.
 _LIBRARIES = ("bitsandbytes.optim.", "lion_pytorch.", "prodigyopt.", "timm.optim.", "torch_optimizer.", "transformers.")
@@ -533,7 +535,7 @@ def _parts_of_group(module: Module, value: ir.Value) -> Iterator[ir.Value]:
         yield from (value.left, value.right)
     elif isinstance(value, ir.Comprehension):
         yield from (ir.called_on(each.iter, "items", "values") or each.iter for each in value.clauses)
-    elif isinstance(value, ir.Call) and all(each.startswith("builtins.") for each in module.names.of(value.func)):
+    elif isinstance(value, ir.Call) and all(each.startswith(_PASSING_ON) for each in module.names.of(value.func)):
         yield from value.positional
     elif isinstance(value, ir.Name):
         yield from (source for each in module.names.bindings(value) if (source := source_of(each)) is not None)

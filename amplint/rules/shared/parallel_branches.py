@@ -506,6 +506,8 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
                 continue
             for what in sorted(differing):
                 one, other = (scaled, plain) if what in scaled.does else (plain, scaled)
+                if what == CLIPS and _may_clip(module, other):
+                    continue
                 if not _done_elsewhere(module, branches, (one, other), what) and not (
                     what == WAITS and _is_asserted(module, branches.statement, one.does[what])
                 ):
@@ -518,6 +520,11 @@ def _compare(module: Module, branches: Branches) -> Iterator[Difference]:
 def _clips_by_itself(arm: Arm) -> bool:
     """Whether an arm clips in a statement of its own, and asks for nothing that the clip returns."""
     return CLIPS in arm.does and isinstance(ir.statement_of(arm.does[CLIPS]), ir.Expr)
+
+
+def _may_clip(module: Module, arm: Arm) -> bool:
+    """Whether an arm calls something that clips by its name, whoever's method it is."""
+    return any(_does(module, each, CLIPS, is_set_up=False) for each in ir.walk_statements(arm.block))
 
 
 def _without_backward(arm: Arm) -> list[str]:

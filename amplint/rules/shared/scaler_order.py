@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +31,7 @@ from amplint.model.syntax.nesting import (
     upwards,
 )
 from amplint.model.usage.mentions_of import near_kept
-from amplint.rules.shared.default_values import holds_by_default
+from amplint.rules.shared.default_values import holds_by_default, in_words
 from amplint.rules.shared.violation_codes import OF_ORDER, VIOLATIONS, same_rules
 
 if TYPE_CHECKING:
@@ -206,8 +205,6 @@ def _is_condition(flow: Flow, test: ir.Value) -> bool:
 
 # The rules that report calls of a scaler that raise, or may.
 _RAISING = ("AMP404", "AMP405", "AMP406", "AMP407", "AMP410", "AMP418")
-_COMPARES = re.compile(r" (?:[=!]=|[<>]=?|is|in|not in) ")
-_NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
 
 
 def when(module: Module, misuse: Misuse, also: str | None = None, apart: bool = False) -> str:
@@ -246,23 +243,6 @@ def _telling(flow: Flow, shown: Violation, apart: bool) -> set[Fact]:
     others = [state for state in flow.event_states[shown.meets].states if state not in wrong]
     common = frozenset.intersection(*(state.facts for state in wrong))
     return {fact for fact in common if any(state.known(fact.condition) is (not fact.holds) for state in others)}
-
-
-def in_words(text: str, holds: bool) -> str:
-    """A condition in words: as the program asks for it, or negated."""
-    if text.startswith("not ") and " and " not in text and " or " not in text:
-        return in_words(text.removeprefix("not "), not holds)
-    if holds:
-        return f"`{text}`" if _COMPARES.search(text) else f"`{text}` is true"
-    negated = next((text.replace(one, other) for one, other in _NEGATED.items() if text.count(one) == 1), None)
-    if negated is not None and " and " not in text and " or " not in text:
-        return f"`{negated}`"
-    return f"`{text}` is false"
-
-
-def only_if(module: Module, test: ir.Value, holds: bool) -> str:
-    """A condition as a message begins with it: "if `args.amp` is true, "."""
-    return f"if {in_words(module.on_one_line(test), holds)}, "
 
 
 def running(module: Module) -> Iterator[Flow]:

@@ -294,6 +294,16 @@ def test_a_folder_that_is_not_written_out_is_out_of_sight(project: Project, adde
     assert tamed(project, added) == []
 
 
+def test_a_folder_that_is_added_comes_before_a_package_of_the_name_above(project: Project) -> None:
+    """As in Python: the program's own folder and those that it adds, and not the folder that the program's is in."""
+    main = LOOP.format(
+        imports="import sys\nsys.path.append('core')\nfrom raft import tame", before="tame(model.parameters())"
+    )
+    helper = "import torch\n\n\ndef tame(parameters):\n    torch.nn.utils.clip_grad_norm_(parameters, 1.0)\n"
+    files = {"README.md": "", "raft/__init__.py": "", "raft/core/raft.py": helper, "raft/main.py": main}
+    assert project(files).codes("raft/main.py") == [(row_of(main, " tame("), "AMP401")]
+
+
 def tamed(project: Project, added: str) -> list[str]:
     """The codes of a step with a clip in a folder that no import of its own finds."""
     main = LOOP.format(imports=f"{added}\nfrom helpers import tame", before="tame(model.parameters())")
