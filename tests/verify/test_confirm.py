@@ -528,7 +528,7 @@ def test_the_report_says_what_is_shown_what_is_rounding_and_what_was_only_tried(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     said = amplint("verify", "--isolated", "--unsafe-fixes").out  # of the current folder
-    loss = r"  line \d+: criterion\(model\(x\), y\) computes the loss in a float16 region and is not run\n"
+    loss = r"  line \d+: criterion\(model\(x\), y\) is in a float16 region, and is not run\n"
     numbers = r"  compared with float32: .* off by [\d.]+%; so much is rounding, and right\n"
     assert re.search(rf"train: clean .*\n{loss}{numbers}", said)
     assert len(re.findall(r"^  warning +FutureWarning: ", said, re.MULTILINE)) == 2

@@ -73,7 +73,7 @@ def reason(body: str, inside: str = CALL, outside: str = "pass") -> str:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FRAGILE)
 def test_an_op_that_float16_may_break_is_named(name: str) -> None:
-    said = "line 28: criterion(pred, y) computes the loss in a float16 region and is not run; float16 may break its "
+    said = "line 28: criterion(pred, y) is in a float16 region, and is not run; float16 may break its "
     assert reason(FRAGILE[name]).startswith(said)
 
 
@@ -84,7 +84,7 @@ IN_FLOAT32 = {
     "in the region": (
         CAST,
         "pass",
-        "line 28: criterion(pred.float(), y) computes the loss in a float16 region and is not run",
+        "line 28: criterion(pred.float(), y) is in a float16 region, and is not run",
     ),
 }
 
@@ -124,7 +124,7 @@ def test_of_losses_of_torchs_alone_nothing_is_said(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH)
 def test_a_loss_that_is_not_run_is_said_to_be_none(name: str) -> None:
-    assert reason(WITH[name]) == "line 28: criterion(pred, y) computes the loss in a float16 region and is not run"
+    assert reason(WITH[name]) == "line 28: criterion(pred, y) is in a float16 region, and is not run"
 
 
 OTHERS = """
@@ -161,7 +161,7 @@ def of_others(loss: str, enabled: str = "dtype=torch.float16") -> tuple[str, str
 @pytest.mark.parametrize("name", COMPUTED)
 def test_who_computes_the_loss_out_of_sight_is_named(name: str) -> None:
     loss, call = COMPUTED[name]
-    said = f"line 14: {call} computes the loss in a float16 region and is not run"
+    said = f"line 14: {call} is in a float16 region, and is not run"
     assert of_others(loss) == ("clean", said, [said])
 
 
@@ -178,7 +178,7 @@ def test_of_several_losses_the_first_is_named_and_all_are_listed() -> None:
         "loss = LOSS", "first = self.actor(data)\n                loss = first + penalty(self.actor, data)"
     )
     (found,) = amplint.verify(text.replace("ENABLED", "dtype=torch.float16"))
-    said = "line 14: self.actor(data) computes the loss in a float16 region and is not run; nor is 1 other"
+    said = "line 14: self.actor(data) is in a float16 region, and is not run; nor is 1 other"
     assert found.reason == said
     assert len(found.before.not_run) == 2
 
@@ -187,7 +187,7 @@ def test_a_fix_that_ends_a_warning_says_it_too() -> None:
     old = OTHERS.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
     (found,) = amplint.verify(old.replace("LOSS", "self.actor(data)").replace("ENABLED", "dtype=torch.float16"))
     assert found.verdict == "confirmed"
-    assert found.reason.endswith("; line 14: self.actor(data) computes the loss in a float16 region and is not run")
+    assert found.reason.endswith("; line 14: self.actor(data) is in a float16 region, and is not run")
 
 
 CRITERIA = {

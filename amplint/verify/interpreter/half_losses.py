@@ -70,7 +70,7 @@ class HalfLosses:
         if is_half and keeps is not False:
             self._losses[made.grad_fn] = keeps is True, site
         if region := _half_region():
-            self._not_run(site, runs, inputs, f"computes the loss in a {region} region and is not run")
+            self._not_run(site, runs, inputs, f"is in a {region} region, and is not run")
         elif not is_half and keeps is not False and any(True for _ in upstream(made, self._outputs)):
             of = " of float16 outputs" if halves else ""  # else they were cast
             self._not_run(site, runs, inputs, f"computes the loss{of} and is not run")

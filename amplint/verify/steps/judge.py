@@ -110,13 +110,18 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     if failed and not paths:
         return Judged(UNKNOWN, reason=failed)
     found = _judge(paths, failed=failed, guessed=guessed, missing=missing)
-    found.unscaled = next((each.unscaled for each in paths if each.unscaled and not each.none_used), "")
+    found.unscaled = next((_where(each.unscaled, each) for each in paths if each.unscaled and not each.none_used), "")
     found.not_run = _not_run(paths)
     found.unseen_region = _unseen_region(paths)
     used = next((each for each in paths if each.none_used), None)
     if used is not None:
-        found.none_used = f"{used.none_used}{f' where {used.label}' if used.label else ''}"
+        found.none_used = _where(used.none_used, used)
     return found
+
+
+def _where(text: str, path: Path) -> str:
+    """What a path shows, with the conditions under which it is taken."""
+    return f"{text} where {path.label}" if path.label else text
 
 
 def _unseen_region(paths: list[Path]) -> str:
