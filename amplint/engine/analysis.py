@@ -92,12 +92,17 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
     return findings, None
 
 
+def _is_of_training(rule: Rule, finding: Finding) -> bool:
+    """Whether a finding is one of amplint's own rules about training, and more than a suspicion."""
+    return not rule.plugin and not finding.is_suspicion and rule.code[3] in _OF_TRAINING
+
+
 def _as_sure_as_run(module: Module, rule: Rule, finding: Finding) -> Finding:
     """A finding of a rule about training; a suspicion where the file as it is never runs the code, or only times it."""
     from amplint.model.flow.switched_off import is_switched_off  # noqa: PLC0415 - it imports libcst
     from amplint.rules.shared.rehearsal import is_timed  # noqa: PLC0415 - it imports libcst
 
-    if rule.plugin or finding.is_suspicion or rule.code[3] not in _OF_TRAINING:
+    if not _is_of_training(rule, finding):
         return finding
     unlikely = is_switched_off(module, finding.start) or is_timed(module, finding.start)
     return finding.as_suspicion() if unlikely else finding
@@ -108,7 +113,7 @@ def _naming_its_setting(module: Module, rule: Rule, finding: Finding) -> Finding
     from amplint.rules.shared.default_values import unless_by_default  # noqa: PLC0415 - it imports libcst
     from amplint.rules.shared.enabled_flags import unless_scaling  # noqa: PLC0415 - it imports libcst
 
-    if rule.plugin or finding.is_suspicion or rule.code[3] not in _OF_TRAINING or finding.message.startswith("if "):
+    if not _is_of_training(rule, finding) or finding.message.startswith("if "):
         return finding
     statement = module.statement_at(finding.start)
     needed = unless_by_default(module, statement) if statement is not None else ""

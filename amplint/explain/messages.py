@@ -64,10 +64,9 @@ class Message(NamedTuple):
 
     `causes` begin with the most likely. `lines` are expressions for lines of logs, from which what matches `but` is
     removed first, and `perhaps` for errors that are not known, which may be of its kind. A text that matches one of
-    `never` is not about it. `questions` ask about it, and `when` says how it
-    differs from what it is `like`: those have the same causes. A wording that is general counts only `beside` one of
-    these words, and with `half` only where one of the dtypes in it is a half type. What is seen `anywhere` is as common
-    without AMP.
+    `never` is not about it. `questions` ask about it, and `when` says how it differs from what it is `like`: those have
+    the same causes. A wording that is general counts only `beside` one of these words, and with `half` only where one
+    of the dtypes in it is a half type. What is seen `anywhere` is as common without AMP.
     """
 
     id: str

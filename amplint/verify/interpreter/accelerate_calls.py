@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from amplint.model.syntax import ir
+from amplint.model.usage.accelerators import PERIOD
 from amplint.verify.interpreter.amp_calls import AmpEvents, GradientCalls, OptimizerCalls
 from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.roles import Roles
@@ -23,7 +24,6 @@ from amplint.verify.interpreter.standins import MISSING, CannotFollow, Frame, Si
 from amplint.verify.interpreter.unscaled_losses import UnscaledLosses
 
 _DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
-_PERIOD = "gradient_accumulation_steps"
 _ATTRIBUTES = {
     "sync_gradients": "syncs",
     "scaler": "scaler",
@@ -47,7 +47,7 @@ class Accelerator:
 
     def attribute(self, name: str) -> Any:
         """`accelerator.name`."""
-        if name == _PERIOD and self.period is not None:
+        if name == PERIOD and self.period is not None:
             return self.period
         return getattr(self, _ATTRIBUTES[name]) if name in _ATTRIBUTES else Unknown(f"accelerator.{name}")
 
@@ -76,7 +76,7 @@ class Accelerators:
                 named = said.text if isinstance(said, Unknown) else "accelerator.mixed_precision"
                 self._state.record.assumed[named] = repr(precision)
             scaler = self._state.stage.scaler(enabled=precision == "fp16")
-            self._accelerator = Accelerator(precision, known.get(_PERIOD, None if given is None else 1), scaler)
+            self._accelerator = Accelerator(precision, known.get(PERIOD, None if given is None else 1), scaler)
         return self._accelerator
 
     def as_accelerator(self, value: Any, written: ir.Value, frame: Frame) -> Accelerator | None:
@@ -129,7 +129,7 @@ class Accelerators:
     def _accumulate(self, found: Accelerator) -> contextlib.nullcontext[None]:
         """A micro step begins."""
         if not isinstance(found.period, int):
-            found.period = self._state.facts.number(Unknown(f"accelerator.{_PERIOD}"), matters=True)
+            found.period = self._state.facts.number(Unknown(f"accelerator.{PERIOD}"), matters=True)
             self._state.stage.knowledge.learn_period(found.period)
         found.count += 1
         found.syncs = found.count % max(1, found.period) == 0
