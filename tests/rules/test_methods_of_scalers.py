@@ -46,6 +46,38 @@ def test_what_a_scaler_has(method: str) -> None:
     assert codes(f"self.scaler.{method}()") == {"AMP420"}
 
 
+PERHAPS = """\
+import torch
+from helpers import make_scaler
+
+
+class Trainer:
+    def __init__(self, given=None):
+        self.scaler = MADE
+        MORE
+
+    def step(self):
+        self.scaler.report()
+"""
+OWN = 'torch.amp.GradScaler("cuda")'
+
+
+@pytest.mark.parametrize(
+    ("made", "more", "found"),
+    [
+        (OWN, "pass", ["AMP107"]),
+        (f"{OWN} if torch.cuda.is_available() else None", "pass", ["AMP107"]),
+        (f"given or {OWN}", "pass", []),
+        (f"make_scaler() if given else {OWN}", "pass", []),
+        (OWN, "if given is not None:\n            self.scaler = given", []),
+        (OWN, "self.scaler = make_scaler(self.scaler)", []),
+    ],
+)
+def test_what_may_be_another_scaler(made: str, more: str, found: list[str]) -> None:
+    text = PERHAPS.replace("MADE", made).replace("MORE", more)
+    assert [each.code for each in check(text) if each.code == "AMP107"] == found
+
+
 TWICE = """\
 import torch
 

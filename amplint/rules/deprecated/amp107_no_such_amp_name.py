@@ -76,9 +76,10 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.queries import IMPORTS
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.model.torch_facts.deprecated_names import LEGACY
-from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, SCALER_METHODS, SCALERS
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, SCALER_METHODS
 from amplint.model.torch_facts.signatures import SIGNATURES
 from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import constructions
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -159,14 +160,13 @@ def _missing_names(module: Module) -> Iterator[Finding]:
 
 
 def _missing_methods(module: Module) -> Iterator[Finding]:
-    """The calls of methods that torch's scaler doesn't have, in no release."""
-    known = objects(module)
-    made = {key for key in known.scalers if known.made_by(key) and known.classes_of(key) <= SCALERS}
+    """The calls of methods that torch's scaler doesn't have, in no release, on what surely is one."""
+    made = [key for key in objects(module).scalers if objects(module).made_by(key)]
     for call in module.own.near(*map(last_name, made)).calls if made else ():
         func = call.func
         if not isinstance(func, ir.Attribute) or func.attr in SCALER_METHODS or func.attr.startswith("_"):
             continue
-        if known.is_scaler(func.base) not in made or may_be_missing(call) or _may_be_set(module, func.attr):
+        if not constructions(module, func.base) or may_be_missing(call) or _may_be_set(module, func.attr):
             continue
         instead = _INSTEAD.get(func.attr)
         yield rule.finding(
