@@ -29,12 +29,11 @@ the loss unchanged, small float16 gradients become zero, and infinities reach th
 about 1e-4 (not one of the programs below), 3.7 % of the gradients became zero, and the update was off by 10 %.
 
 The finding is an error if a region can run in float16 on a device other than cuda: its dtype is float16, or float16 is
-the default on its device (xpu, mps). Otherwise it is a warning, and
+the default on its device (xpu, mps). It is a warning that names the setting if float16 needs a setting other than the
+default, and a warning if the file trains on another accelerator in a dtype that amplint doesn't see. It is *likely* if
+another file names such an accelerator, and if the file shows neither a region nor a scaled loss.
 
-- *likely* if amplint doesn't know the region's device or dtype, or sees no region and no loss;
-- a *suspicion* if all regions are for cuda and the CPU, and bfloat16 on the CPU, where a disabled scaler does no harm;
-  if no region makes the losses that the scaler scales; or if the scaler is an
-  attribute that the file never uses.
+Otherwise it is a *suspicion*. On the CPU, regions are bfloat16 by default, and a disabled scaler is then right.
 
 ## Example
 ```python
@@ -83,7 +82,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Confidence, Finding, Fix, Severity
 from amplint.base.paths import contents, remembered
@@ -92,9 +91,10 @@ from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_first_argument
 from amplint.model.inference.devices import device_of, region_devices
 from amplint.model.inference.dtypes import dtypes
-from amplint.model.inference.formulas import TRUE, both, negated, possible
+from amplint.model.inference.formulas import both, negated, possible
 from amplint.model.inference.given_fields import given_field
 from amplint.model.inference.value_sets import ON_CUDA, OTHER_ACCELERATORS, decided, is_vague
+from amplint.model.inference.values import Test
 from amplint.model.module import build
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import objects
@@ -107,8 +107,8 @@ from amplint.model.torch_facts.names import DEFAULT_DTYPE, SCALER
 from amplint.model.usage.device_evidence import asks_for_device, device_is_asked, evidence
 from amplint.model.usage.requires_cuda import needs_cuda
 from amplint.registry.rule import Rule
+from amplint.rules.shared.default_values import needed_setting, with_setting
 from amplint.rules.shared.enabled_flags import scaled_by
-from amplint.rules.shared.scaler_usage import every_scaler_usage
 from amplint.sources.load import load
 from amplint.sources.source import SourceError
 
@@ -118,6 +118,8 @@ if TYPE_CHECKING:
 
 # More files with regions than this are not read for one scaler.
 _MOST_FILES = 40
+# Where autocast's default is float16, and the scaler's default device is wrong.
+_FLOAT16_DEVICES = {each for each, dtype in DEFAULT_DTYPE.items() if dtype == "float16"} - {"cuda"}
 # What other files show of the devices that they choose.
 _CUDA = re.compile(rb"\bcuda\b")
 _OTHER_DEVICES = re.compile(rf"\b(?:{'|'.join(OTHER_ACCELERATORS)})\b|ccelerator|--device\b".encode())
@@ -153,7 +155,7 @@ def check(module: Module) -> Iterator[Finding]:
             _message(module, other),
             fix=fix,
             withheld=withheld,
-            severity=Severity.ERROR if other is not None else None,
+            severity=Severity.ERROR if other is not None and other.setting is None else None,
             confidence=by_setting if other is not None or by_setting is not None else _confidence(module, call),
         )
 
@@ -161,20 +163,40 @@ def check(module: Module) -> Iterator[Finding]:
 def _confidence(module: Module, call: ir.Call) -> Confidence:
     """How sure it is that the disabled scaler does harm, where no region is known to be float16 without CUDA.
 
-    A suspicion where losses are scaled that no region has made, where an object has the scaler and the file never uses
-    it, and where all regions are for cuda and the CPU, and bfloat16 on the CPU, as by default.
+    Certain where the file trains on another accelerator, or all its regions are for another device. Likely where a
+    region may be for a device whose default is float16, where another file of the program names such a device, and
+    where the file shows neither a device nor losses. Else a suspicion: on the CPU a region is bfloat16 by default, and a disabled scaler is then right.
     """
     if evidence(module).types - {"cuda", "cpu"} or _only_device(module) is not None:
         return Confidence.CERTAIN
-    if any(each.made.call is call and each.keeper and not each.methods for each in every_scaler_usage(module)):
-        return Confidence.SUSPICION
     on = [each for each in regions(module) if not is_false(each.enabled)]
-    if not on:
-        return Confidence.SUSPICION if scaled_by(module, call) else Confidence.LIKELY
-    if any(each.opaque or (each.dtype is None and None in (_types(module, each) or {None})) for each in on):
+    if not on and not scaled_by(module, call) and not _has_other_arm(module, call):
         return Confidence.LIKELY
-    given = (one.name for each in on if each.dtype is not None for one in dtypes(module, each.dtype))
-    return Confidence.LIKELY if None in given else Confidence.SUSPICION
+    shown = [each for each in on if not each.opaque]
+    if any(each.device_type is None and not each.is_old or _types(module, each) & _FLOAT16_DEVICES for each in shown):
+        return Confidence.LIKELY
+    unknown = any(each.dtype is None and None in (_types(module, each) or {None}) for each in shown)
+    return Confidence.LIKELY if unknown and _names_float16_device(module) else Confidence.SUSPICION
+
+
+def _has_other_arm(module: Module, call: ir.Call) -> bool:
+    """Whether the function also creates a scaler with a device: this call is then for releases that take none."""
+    function = ir.function_of(call)
+    others = (each for each in module.calls_of(SCALER) if each is not call and ir.function_of(each) is function)
+    return function is not None and any(not _leaves_device_open(module, each) for each in others)
+
+
+def _names_float16_device(module: Module) -> bool:
+    """Whether another file, by imports, names a device other than cuda on which autocast's default is float16."""
+    path = os.path.abspath(module.source.filename)
+    return is_file(path) and any(in_reach(path, each.encode()) for each in sorted(_FLOAT16_DEVICES))
+
+
+class _Elsewhere(NamedTuple):
+    """A region that can run in float16 on a device other than cuda, and the setting without which it doesn't."""
+
+    region: ir.Call
+    setting: Test | None
 
 
 def _types(module: Module, region: Region) -> set[str | None]:
@@ -208,14 +230,15 @@ def _leaves_device_open(module: Module, call: ir.Call) -> bool:
     return given is None and not is_false(call.keyword("enabled"))
 
 
-def _message(module: Module, other: ir.Node | None) -> str:
-    """What is wrong; `other`: a region that can run in float16 elsewhere than on cuda."""
+def _message(module: Module, other: _Elsewhere | None) -> str:
+    """What is wrong, and what a region that can run in float16 elsewhere loses by it."""
     device = _only_device(module)
     message = "`GradScaler` without `device` is for cuda"
     if other is not None:
         where = device if device is not None else "other devices"
-        effect = f": small gradients of the float16 region on {module.line(other)} become 0 on {where}"
-        return f"{message}, and is disabled without CUDA{effect}; pass the device"
+        effect = f": small gradients of the float16 region on {module.line(other.region)} become 0 on {where}"
+        needed = with_setting(module, other.setting) if other.setting is not None else ""
+        return f"{needed}{message}, and is disabled without CUDA{effect}; pass the device"
     if device is not None:
         region = f"the region on {module.line(regions(module)[0].call)}"
         return f"{message}, but {region} is for {device}: without CUDA the scaler is disabled; pass the device"
@@ -375,17 +398,24 @@ def _doubt(module: Module, device: str) -> str | None:
     return None
 
 
-def _float16_elsewhere(module: Module) -> ir.Call | None:
-    """A region that can be float16 on a device that is not cuda."""
-    for region in regions(module):
-        if region.is_old or region.opaque or is_false(region.enabled):
-            continue
-        types = [each.type for each in region_devices(module, region) if each.type != "cuda"]
-        if region.dtype is not None:
-            half = any(each.name == "float16" for each in dtypes(module, region.dtype))
-            runs = decided(module).is_dtype(region.dtype, "float16")
-        else:
-            half, runs = any(DEFAULT_DTYPE.get(each or "") == "float16" for each in types), TRUE
-        if types and half and possible(runs, negated(ON_CUDA)) is not None and not _is_on_cuda(module, region):
-            return region.call
-    return None
+def _float16_elsewhere(module: Module) -> _Elsewhere | None:
+    """A region that can be float16 on a device that is not cuda; before others one that is so by default."""
+    found = [each for region in regions(module) for each in _runs_elsewhere(module, region)]
+    return min(found, key=lambda each: each.setting is not None, default=None)
+
+
+def _runs_elsewhere(module: Module, region: Region) -> Iterator[_Elsewhere]:
+    if region.is_old or region.opaque or is_false(region.enabled):
+        return
+    types = [each.type for each in region_devices(module, region) if each.type != "cuda"]
+    if not types or _is_on_cuda(module, region):
+        return
+    if region.dtype is None:
+        if any(DEFAULT_DTYPE.get(each or "") == "float16" for each in types):
+            yield _Elsewhere(region.call, None)
+        return
+    if possible(decided(module).is_dtype(region.dtype, "float16"), negated(ON_CUDA)) is None:
+        return
+    for each in dtypes(module, region.dtype):
+        if each.name == "float16":
+            yield _Elsewhere(region.call, needed_setting(module, each.leaf))

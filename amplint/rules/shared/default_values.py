@@ -10,7 +10,7 @@ from amplint.model.flow.path_conditions import truth_of
 from amplint.model.inference.formulas import TRUE
 from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided
-from amplint.model.inference.values import Leaf, asked, option_read, parameter_read, values_of
+from amplint.model.inference.values import Leaf, Test, asked, option_read, parameter_read, values_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.operators import COMPARES
@@ -47,8 +47,20 @@ def _number_by_default(module: Module, value: ir.Value) -> float | None:
 
 def _can_be_by_default(module: Module, leaf: Leaf) -> bool:
     """Whether no test that a leaf needs comes out otherwise by default."""
-    tests = [each for each in leaf.tests if isinstance(each.truth, bool)]
-    return not any(holds_by_default(module, each.value) is (not each.truth) for each in tests)
+    return needed_setting(module, leaf) is None
+
+
+def needed_setting(module: Module, leaf: Leaf) -> Test | None:
+    """The first test that a leaf needs and that comes out otherwise by default; None: it can be the value by default."""
+    for test in leaf.tests:
+        if isinstance(test.truth, bool):
+            if holds_by_default(module, test.value) is (not test.truth):
+                return test
+        elif isinstance(test.truth, str):
+            key = _text_by_default(module, test.value)
+            if key is not None and key != test.truth:
+                return test
+    return None
 
 
 def _number(module: Module, leaf: Leaf) -> float | None:
@@ -139,6 +151,13 @@ def in_words(text: str, holds: bool) -> str:
 def only_if(module: Module, test: ir.Value, holds: bool) -> str:
     """A condition as a message begins with it: "if `args.amp` is true, "."""
     return f"if {in_words(module.on_one_line(test), holds)}, "
+
+
+def with_setting(module: Module, test: Test) -> str:
+    """A setting that a value needs, as a message begins with it."""
+    if isinstance(test.truth, bool):
+        return only_if(module, test.value, test.truth)
+    return f"if `{module.on_one_line(test.value)}` is {test.truth!r}, "
 
 
 def unless_by_default(module: Module, place: ir.Node) -> str:
