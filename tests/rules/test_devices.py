@@ -957,9 +957,7 @@ def test_the_device_of_a_tensor_in_forward_chooses_none(of: str, wanted: int) ->
     assert [each.code for each in check(text)].count("AMP203") == wanted
 
 
-@pytest.mark.parametrize(
-    ("device", "wanted"), [("self.device", []), ("'mps' if self.on_mac else 'cuda'", ["AMP201"])]
-)
+@pytest.mark.parametrize(("device", "wanted"), [("self.device", []), ("'mps' if self.on_mac else 'cuda'", ["AMP201"])])
 def test_201_is_a_suspicion_where_nothing_shows_float16_without_cuda(device: str, wanted: list[str]) -> None:
     text = f"""\
 import torch

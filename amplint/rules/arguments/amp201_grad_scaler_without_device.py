@@ -165,7 +165,8 @@ def _confidence(module: Module, call: ir.Call) -> Confidence:
 
     Certain where the file trains on another accelerator, or all its regions are for another device. Likely where a
     region may be for a device whose default is float16, where another file of the program names such a device, and
-    where the file shows neither a device nor losses. Else a suspicion: on the CPU a region is bfloat16 by default, and a disabled scaler is then right.
+    where the file shows neither a device nor losses. Else a suspicion: on the CPU a region is bfloat16 by default, and
+    a disabled scaler is then right.
     """
     if evidence(module).types - {"cuda", "cpu"} or _only_device(module) is not None:
         return Confidence.CERTAIN
@@ -173,7 +174,7 @@ def _confidence(module: Module, call: ir.Call) -> Confidence:
     if not on and not scaled_by(module, call) and not _has_other_arm(module, call):
         return Confidence.LIKELY
     shown = [each for each in on if not each.opaque]
-    if any(each.device_type is None and not each.is_old or _types(module, each) & _FLOAT16_DEVICES for each in shown):
+    if any((each.device_type is None and not each.is_old) or _types(module, each) & _FLOAT16_DEVICES for each in shown):
         return Confidence.LIKELY
     unknown = any(each.dtype is None and None in (_types(module, each) or {None}) for each in shown)
     return Confidence.LIKELY if unknown and _names_float16_device(module) else Confidence.SUSPICION

@@ -51,7 +51,7 @@ def _can_be_by_default(module: Module, leaf: Leaf) -> bool:
 
 
 def needed_setting(module: Module, leaf: Leaf) -> Test | None:
-    """The first test that a leaf needs and that comes out otherwise by default; None: it can be the value by default."""
+    """The first test that a leaf needs and that comes out otherwise by default; None: there is none."""
     for test in leaf.tests:
         if isinstance(test.truth, bool):
             if holds_by_default(module, test.value) is (not test.truth):
