@@ -171,3 +171,13 @@ def test_a_precision_of_callers_whose_scaler_is_saved() -> None:
     text = OF_CALLERS.replace("    accelerator.backward", f"    {line}\n        accelerator.backward")
     text = text.replace('"last.pt")', '"last.pt")\n    torch.save(accelerator.scaler.state_dict(), "scaler.pt")')
     assert "AMP413" not in {each.code for each in check(text.replace("OPTION", "type=str"))}
+
+
+@pytest.mark.parametrize("scaler_too", [False, True])
+def test_an_optimizer_without_its_wrapper(scaler_too: bool) -> None:
+    saved = '    plain = accelerator.unwrap_model(optimizer)\n    torch.save({"model": model.module.state_dict(), '
+    scaler = ', "scaler": accelerator.scaler.state_dict()' if scaler_too else ""
+    text = TEXT.replace("PRECISION", '"fp16"').replace("OPTION", "type=str")
+    text = text.replace('    torch.save({"model": model.module.state_dict(), ', saved)
+    text = text.replace("optimizer.state_dict()}", f"plain.state_dict(){scaler}}}")
+    assert ("AMP413" in {each.code for each in check(text)}) is not scaler_too

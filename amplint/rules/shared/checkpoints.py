@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import called_back, callers, passed, passed_by
 from amplint.model.calls.external_calls import function_named, inherits, local_function
-from amplint.model.inference.values import parameter_read
+from amplint.model.inference.values import held, parameter_read
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
@@ -20,6 +20,7 @@ from amplint.model.syntax.arguments import arguments, given_to, with_defaults
 from amplint.model.syntax.ir import Other, Scope, node_of
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN, class_of_self, owner_class
 from amplint.model.torch_facts.signatures import GETS_STATES, SETS_STATES
+from amplint.model.usage.whole_models import unwrapped
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
 from amplint.rules.shared.scaler_usage import ScalerUsage, given_as, holds_optimizers, scaler_usages
 
@@ -169,7 +170,15 @@ def states(module: Module, method: str) -> list[State]:
         if (owner := ir.called_on(call, method)) and not _is_looked_into(call)
     ]
     found += [(call, owner) for call, owner in torchs_states(module, gives=method == "state_dict")]
-    return [State(call, key, owner) for call, owner in found if (key := known.key(owner)) is not None]
+    owned = [(call, _without_wrapper(module, owner)) for call, owner in found]
+    return [State(call, key, owner) for call, owner in owned if (key := known.key(owner)) is not None]
+
+
+def _without_wrapper(module: Module, owner: ir.Value) -> ir.Value:
+    """`optimizer`, for a variable that holds `accelerator.unwrap_model(optimizer)`; else the value itself."""
+    wrapped = held(module, owner)
+    inner = unwrapped(module, wrapped)
+    return owner if inner is wrapped else inner
 
 
 def _is_looked_into(call: ir.Call) -> bool:
