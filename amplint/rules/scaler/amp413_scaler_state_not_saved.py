@@ -109,6 +109,7 @@ from amplint.rules.shared.checkpoints import (
     State,
     from_file,
     is_by_name,
+    is_of_optimizer,
     is_saved,
     loaded_by,
     optimizer_at,
@@ -262,7 +263,7 @@ def _saved_in_sight(module: Module) -> Iterator[ir.Call]:
     """
     known = objects(module)
     for each in states(module, "state_dict"):
-        if known.is_optimizer(each.of) is None or not is_saved(module, each.call) or _never_runs(module, each.call):
+        if not is_of_optimizer(module, each) or not is_saved(module, each.call) or _never_runs(module, each.call):
             continue
         if not _beside_a_model(module, each.call):
             continue
@@ -433,7 +434,7 @@ def _saved_by_hand(module: Module) -> Iterator[State]:
         for key in also_as(module, each.key)
     }
     for each in states(module, "state_dict"):
-        if known.is_optimizer(each.of) is None or not module.is_own(each.call):
+        if not is_of_optimizer(module, each) or not module.is_own(each.call):
             continue
         if loaded.isdisjoint(also_as(module, each.key)):
             continue
@@ -558,7 +559,7 @@ def _of_unseen(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
 def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     """The load of the optimizer's state where nothing in sight saves it."""
     if any(
-        objects(module).is_optimizer(each.of) and is_saved(module, each.call) for each in states(module, "state_dict")
+        is_of_optimizer(module, each) and is_saved(module, each.call) for each in states(module, "state_dict")
     ):
         return
     for state, place in _placed_loads(module, usage):

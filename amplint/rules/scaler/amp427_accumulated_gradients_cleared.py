@@ -117,6 +117,7 @@ def check(module: Module) -> Iterator[Finding]:
     for flow in flows(module):
         for clear in (each for each in flow.events if each.kind == "zero_grad" and module.is_own(each.call)):
             steps = _steps(module, flow, clear.call) if clear.call.id not in done else []
+            steps = [each for each in steps if not exclusive(each.call, clear.call)]  # a branch without the scaler
             found = next(filter(None, (_judge(module, flow, steps, step, clear) for step in steps)), None)
             if found is not None:
                 done.add(clear.call.id)
@@ -204,7 +205,11 @@ def _runs_on_each_micro_step(flow: Flow, loop: ir.Statement | None, step: _Step,
 
     Between the two it leaves the step without gradients: AMP407.
     """
-    backwards = [each.call for each in flow.events if each.kind == "backward" and loop_of(each.call) is loop]
+    backwards = [
+        each.call
+        for each in flow.events
+        if each.kind == "backward" and loop_of(each.call) is loop and not exclusive(each.call, clear.call)
+    ]
     last = max((each.id for each in backwards if each.id < step.call.id), default=0)
     if last < clear.call.id < step.call.id or not any(not conditions(clear.call, each) for each in backwards):
         return False

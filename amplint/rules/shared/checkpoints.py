@@ -13,7 +13,7 @@ from amplint.model.inference.values import held, parameter_read
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
-from amplint.model.objects.key_parts import attribute_of_self, is_attribute, made_key, own_self, root_of
+from amplint.model.objects.key_parts import attribute_of, attribute_of_self, is_attribute, made_key, own_self, root_of
 from amplint.model.objects.loop_sources import container_of, loop_source
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import arguments, given_to, with_defaults
@@ -171,7 +171,28 @@ def states(module: Module, method: str) -> list[State]:
     ]
     found += [(call, owner) for call, owner in torchs_states(module, gives=method == "state_dict")]
     owned = [(call, _without_wrapper(module, owner)) for call, owner in found]
-    return [State(call, key, owner) for call, owner in owned if (key := known.key(owner)) is not None]
+    return [State(call, key, owner) for call, owner in owned for key in keys_of(module, owner)]
+
+
+def keys_of(module: Module, owner: ir.Value) -> list[str]:
+    """The keys that an object can have; of `getattr(self, name)` in a loop over names that of each attribute."""
+    known = objects(module)
+    if isinstance(owner, ir.Call) and module.names.of(owner.func) == {"builtins.getattr"}:
+        base, *names = owner.positional
+        root = known.key(base)
+        source = loop_source(module, names[0]) if names and isinstance(names[0], ir.Name) else None
+        items = held(module, source) if source is not None else None
+        if root is not None and isinstance(items, ir.Sequence) and not items.unpacks():
+            texts = [each.value for each in items.items if isinstance(each, ir.Constant)]
+            return [attribute_of(root, each) for each in texts if isinstance(each, str)]
+    key = known.key(owner)
+    return [key] if key is not None else []
+
+
+def is_of_optimizer(module: Module, state: State) -> bool:
+    """Whether a state is that of an optimizer."""
+    known = objects(module)
+    return known.is_optimizer(state.of) is not None or known.is_optimizers(state.key)
 
 
 def _without_wrapper(module: Module, owner: ir.Value) -> ir.Value:
@@ -414,6 +435,8 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     known = objects(module)
     base = state.of
     found: list[tuple[str, ir.Node]] = [(each, state.call) for each in _optimizers_of(module, base)]
+    if not found and is_of_optimizer(module, state):
+        found = [(state.key, state.call)]
     for own, parameter in _parameters_of(module, state):
         calls = [
             *passed_by(module, *parameter),

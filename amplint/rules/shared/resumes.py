@@ -17,7 +17,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round, loop_of, loops_round, upwards
 from amplint.model.syntax.operators import ORDERS
-from amplint.rules.shared.checkpoints import is_of_none, loaded_by, saved_by, torchs_states
+from amplint.rules.shared.checkpoints import is_of_none, keys_of, loaded_by, saved_by, torchs_states
 from amplint.rules.shared.scaler_usage import holds_optimizers, starts_anew
 
 if TYPE_CHECKING:
@@ -120,7 +120,10 @@ def _wherever_called(module: Module, node: ir.Node, up: int, holds: Callable[[ir
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
-    if objects(module).is_optimizer(base) is not None or holds_optimizers(module, container_of(module, base)):
+    known = objects(module)
+    if known.is_optimizer(base) is not None or holds_optimizers(module, container_of(module, base)):
+        return True
+    if any(map(known.is_optimizers, keys_of(module, base))):
         return True
     said: list[ir.Value] = [call]
     loop = loop_of(call)

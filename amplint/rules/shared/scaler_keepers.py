@@ -303,6 +303,8 @@ class _Taking:
         function = ir.function_of(statement)
         if function is None or function.name in _READ_AS_ATTRIBUTES or not self._is_new(function.id):
             return False
+        if function.name == "<lambda>" and not function.params:
+            return False  # it reads one attribute for who calls it, as a counter: nobody asks that for its state
         special = function.name.startswith("__") or function.name == "<lambda>"
         calls = callers(self._module, function)
         return special or not calls or any(map(then, calls))  # others may call it where the file doesn't
