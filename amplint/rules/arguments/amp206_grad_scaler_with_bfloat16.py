@@ -204,6 +204,8 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     on = _on(module, call)
     if on is None or (not always and _is_made_for_float16(module, ir.function_of(call), _UP)):
         return None
+    if _is_for_cuda(module, call) and _is_for_old_gpus(module, call):
+        return None
     if not always and possible(on, float16) is None:
         if possible(decided(module).inside(call), float16) is not None:
             return _inverted(module, call, entered)
@@ -321,6 +323,27 @@ def _on_with(module: Module, call: ir.Call, *bfloat16: Formula, scales: Formula 
     if on is None or any(contradict(on, negated(each)) for each in off):
         return None
     return possible(on, *off, *bfloat16)
+
+
+def _is_for_old_gpus(module: Module, call: ir.Call) -> bool:
+    """Whether the scaler's switch asks for a dtype that is float16 only if CUDA is missing or lacks bfloat16.
+
+    The scaler is disabled there, or the bfloat16 region raises (torch/amp/autocast_mode.py).
+    """
+    enabled = scaler_arguments(module, call).get("enabled")
+    half = [
+        leaf
+        for each in (ir.walk_values(enabled) if enabled is not None else ())
+        if isinstance(each, (ir.Name, ir.Attribute))
+        for leaf in values_of(module, each).leaves
+        if isinstance(leaf.value, ir.Constant) and _asks_for_float16(str(leaf.value.value))
+    ]
+    return bool(half) and all(any(_asks_for_support(test.value) for test in each.tests) for each in half)
+
+
+def _asks_for_support(test: ir.Value) -> bool:
+    calls = (each.func for each in ir.walk_values(test) if isinstance(each, ir.Call))
+    return any(ir.last_name(each) in ("is_bf16_supported", "is_available") for each in calls)
 
 
 def _on(module: Module, call: ir.Call) -> Formula | None:

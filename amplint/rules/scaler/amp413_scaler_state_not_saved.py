@@ -261,7 +261,6 @@ def _saved_in_sight(module: Module) -> Iterator[ir.Call]:
     """The calls of the file that take an optimizer's state into a file that a model's goes into as well, or, by their
     names, give both to what saves.
     """
-    known = objects(module)
     for each in states(module, "state_dict"):
         if not is_of_optimizer(module, each) or not is_saved(module, each.call) or _never_runs(module, each.call):
             continue
@@ -426,7 +425,6 @@ def _kept_without_apex(module: Module, name: str) -> Iterator[Finding]:
 
 def _saved_by_hand(module: Module) -> Iterator[State]:
     """The states of optimizers that the file saves in a checkpoint with a model's, and loads again."""
-    known = objects(module)
     loaded = {
         key
         for each in states(module, "load_state_dict")
@@ -558,9 +556,7 @@ def _of_unseen(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
 
 def _resumed_alone(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     """The load of the optimizer's state where nothing in sight saves it."""
-    if any(
-        is_of_optimizer(module, each) and is_saved(module, each.call) for each in states(module, "state_dict")
-    ):
+    if any(is_of_optimizer(module, each) and is_saved(module, each.call) for each in states(module, "state_dict")):
         return
     for state, place in _placed_loads(module, usage):
         shown = next((each for each in (state.call, place) if module.is_own(each)), None)

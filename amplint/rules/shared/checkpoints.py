@@ -163,7 +163,6 @@ def why_no_slot(module: Module, call: ir.Call) -> str:
 
 def states(module: Module, method: str) -> list[State]:
     """The calls of `state_dict` or `load_state_dict` of objects that have a key, and those by which torch does that."""
-    known = objects(module)
     found = [
         (call, owner)
         for call in module.whole.near(method).calls
