@@ -636,7 +636,8 @@ class Follower:
         cls = named.pop() if len(named) == 1 else None
         if isinstance(cls, ir.Class):  # `config = Settings`
             return self._of_body(cls, value.attr, by_name=True)
-        return self._of_parameter(value, base)
+        # `self.config` is the parameter that `__init__` stores there.
+        return self._of_parameter(value, leaves[0].value if len(leaves) == 1 else base)
 
     def _of_parameter(self, value: ir.Attribute, base: ir.Value) -> Step:
         """What an attribute is of a parameter: by the class that annotates it, or an option; else out of sight."""

@@ -82,6 +82,7 @@ from amplint.model.inference.values import held
 from amplint.model.objects.amp_objects import scaler_arguments
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument, arguments
+from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import conditions, ifs_round
 from amplint.model.syntax.queries import calls_in, is_false
 from amplint.registry.rule import Rule
@@ -104,6 +105,7 @@ from amplint.rules.shared.skipped_steps import is_plain, places_in, scaler_calls
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.flow.analysis import Flow
     from amplint.model.objects.event import Event
 
 rule = Rule(
@@ -166,13 +168,28 @@ def _detects_anomalies(module: Module, place: ir.Value, scale: Event | None = No
     )
 
 
-def _only_if(module: Module, event: Event) -> tuple[str, bool]:
+def _only_if(module: Module, event: Event, flow: Flow | None = None) -> tuple[str, bool]:
     """The setting that enables the scaler of a call, in words, and whether it is off by default."""
     made = constructions(module, receiver(event))
+    if any(is_false(scaler_arguments(module, each).get("enabled")) for each in made) or (
+        flow is not None and _waits_for_enabled(flow)
+    ):
+        return "if the scaler is enabled, ", False
     if len(made) != 1 or not (only := only_if_enabled(module, made[0])):
         return "", False
     enabled = scaler_arguments(module, made[0])["enabled"]
     return only, holds_by_default(module, held(module, enabled)) is False
+
+
+def _waits_for_enabled(flow: Flow) -> bool:
+    """Whether all steps are under `if scaler.is_enabled():`: there is another arm, without a scaler."""
+
+    def asks(step: ir.Value) -> bool:
+        asked = (each for test, _ in conditions_round(step) for each in ir.walk_values(test))
+        return any(isinstance(each, ir.Attribute) and each.attr == "is_enabled" for each in asked)
+
+    steps = [each.call for each in flow.events if each.kind == "step"]
+    return bool(steps) and all(map(asks, steps))
 
 
 def _then(module: Module, step: Event) -> str:
@@ -192,12 +209,11 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
             continue
         found = step_round(module, abort.decides)
         if found is not None and not is_plain(found[0], source):
-            only, off = _only_if(module, found[1])
-            normal = "" if only else ", as an overflow is normal"
+            only, off = _only_if(module, found[1], found[0])
+            to_do = "skip the check then" if only else "remove the check, as an overflow is normal"
             yield rule.finding(
                 module.span(abort.at),
-                f"{only}this check ends the program when gradients overflow; remove the check{normal}: "
-                f"{_then(module, found[1])}",
+                f"{only}this check ends the program when gradients overflow; {to_do}: {_then(module, found[1])}",
                 fix=Fix(Applicability.DISPLAY, _GIVE_UP),
                 confidence=Confidence.LIKELY if off else None,
             )
@@ -216,7 +232,7 @@ def _raises(module: Module, call: ir.Call) -> bool:
 def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
     found = step_round(module, call) if not is_caught(module, call) else None
     if found is not None and not is_plain(found[0], call):
-        only, off = _only_if(module, found[1])
+        only, off = _only_if(module, found[1], found[0])
         normal = "" if only else ", as an overflow is normal"
         yield rule.finding(
             module.span(call),
