@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# What no project writes itself: version control, environments, caches, build products, what macOS keeps of a file.
+# What no project writes itself: version control, environments, caches, build products, what macOS keeps of a file, and
+# copies of other projects.
 DEFAULT_EXCLUDE = (
     "._*",
     ".amplint_cache",
@@ -24,12 +25,21 @@ DEFAULT_EXCLUDE = (
     ".tox",
     ".venv",
     ".vscode",
+    "3rdparty",
     "__pypackages__",
     "_build",
+    "_vendor",
     "buck-out",
     "dist",
+    "external",
     "node_modules",
     "site-packages",
+    "submodules",
+    "third-party",
+    "third_party",
+    "thirdparty",
+    "vendor",
+    "vendored",
     "venv",
 )
 

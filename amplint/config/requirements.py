@@ -32,6 +32,9 @@ _PACKAGES = {
     "accelerate": "accelerate",
 }
 
+# What other packages require: each release of lightning-bolts from 0.6 to the last, 0.7.0, is for Lightning before 2.0.
+_REQUIRED_BY = {"lightning-bolts": ("lightning", "<2.0")}
+
 
 def declared_in(directory: Path, package: str = "torch") -> Target | None:
     """The target that the files of `directory` declare; None where none of them names a version of the package."""
@@ -90,6 +93,9 @@ def _target(directory: Path, group: Iterable[Said], package: str) -> Target | No
     found: dict[str, dict[str, Bounds]] = {}
     for file, text in texts:
         called, specifier = split(text)
+        if called in _REQUIRED_BY and _REQUIRED_BY[called][0] == package:
+            bound = bounds(_REQUIRED_BY[called][1], package)
+            return Target(*bound, f"{os.path.relpath(file, directory)}: {called}") if bound is not None else None
         if specifier and _PACKAGES.get(called) == package:
             with suppress(ValueError):
                 if (bound := bounds(specifier, package)) is not None:

@@ -290,6 +290,7 @@ def test_the_nearest_file_that_names_torch_decides(project: Write) -> None:
         (PYPROJECT, '[project]\ndependencies = ["lightning>=2.1"]', "lightning", "pyproject.toml: lightning>=2.1"),
         ("requirements.txt", "pytorch_lightning==1.9.5\n", "lightning", "requirements.txt: pytorch-lightning==1.9.5"),
         ("requirements.txt", "lightning-utilities>=0.1\n", "lightning", "nothing declared: 2.0 assumed"),
+        ("requirements.txt", "pytorch-lightning\nlightning-bolts\n", "lightning", "requirements.txt: lightning-bolts"),
         (
             PYPROJECT,
             '[tool.poetry.dependencies]\ntorch = "^2.2"\ntransformers = "^4.30"\n',

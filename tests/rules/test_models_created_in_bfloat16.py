@@ -68,3 +68,25 @@ def test_the_model_can_be_bfloat16(chosen: str, made: str) -> None:
 )
 def test_what_is_no_bfloat16_or_not_meant(changes: dict[str, str]) -> None:
     assert found(**changes) == []
+
+
+@pytest.mark.parametrize(("name", "offered"), [("pipe", False), ("self.pipeline", False), ("model", True)])
+def test_images_of_a_pipeline_are_not_made_bfloat16(name: str, offered: bool) -> None:
+    text = f"""\
+import torch
+
+
+class Trainer:
+    def __init__(self, args, pipeline):
+        self.pipeline = pipeline
+        self.dtype = torch.bfloat16 if args.bf16 else torch.float32
+
+    def show(self, prompts, model, pipe):
+        model.to(self.dtype)
+        for prompt in prompts:
+            with torch.autocast("cuda"):
+                image = {name}(prompt)
+            image.save(prompt)
+"""
+    (finding,) = amplint.check(text, settings=amplint.make_settings(select=["AMP213"]))
+    assert (finding.fix is not None) is offered

@@ -96,7 +96,7 @@ class Heard(Listener):
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
         self._hear("taken" if taken else "left out")
 
-    def scale_updated(self, before: float, after: float) -> None:
+    def scale_updated(self, scaler: Any, before: float, after: float) -> None:
         self._hear(f"update {after / before:g}")
 
 

@@ -64,13 +64,19 @@ def test_a_precision_of_lightning_s_trainer_is_amp(
     assert row.reason == "the framework runs the training step: the file has none of its own to run"
 
 
+@pytest.mark.parametrize("precision", ["config.get('precision', 'bf16-mixed')", "'16-mixed' if args.half else 32"])
+def test_a_precision_that_a_setting_chooses_is_amp(verifier: Verifier, tmp_path: Path, precision: str) -> None:
+    found = check(verifier, tmp_path, LIGHTNING.replace("TRAINER", "Trainer").replace("PRECISION", precision))
+    assert [each.verdict for each in found.rows] == [NOT_CHECKABLE]
+
+
 @pytest.mark.parametrize(("trainer", "precision"), [("Trainer", "32"), ("Fabric", "'16-mixed'"), ("show", "16")])
 def test_other_precisions_are_none(verifier: Verifier, tmp_path: Path, trainer: str, precision: str) -> None:
     found = check(verifier, tmp_path, LIGHTNING.replace("TRAINER", trainer).replace("PRECISION", precision))
     assert as_tables(found.rows, files=[found]) == NO_AMP
 
 
-@pytest.mark.parametrize(("fp16", "rows"), [("True", 1), ("False", 0)])
+@pytest.mark.parametrize(("fp16", "rows"), [("True", 1), ("options.fp16", 1), ("False", 0)])
 def test_an_argument_of_transformers_is_amp(verifier: Verifier, tmp_path: Path, fp16: str, rows: int) -> None:
     found = check(verifier, tmp_path, TRANSFORMERS.replace("FP16", fp16))
     assert len(found.rows) == rows

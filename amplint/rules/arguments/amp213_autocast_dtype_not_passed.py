@@ -54,6 +54,7 @@ There is no fix if:
 
 - the file has no `import torch`;
 - the name `autocast` is used without a call;
+- the region runs a pipeline of diffusers: NumPy and PIL can't read its images in bfloat16;
 - only a condition or a setting shows that bfloat16 is meant.
 
 ## Proof
@@ -66,6 +67,7 @@ The regions of the test programs run in float16 before the fix, and in bfloat16 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -119,6 +121,7 @@ rule = Rule(
 
 
 _SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype")
+_PIPELINE = re.compile(r"(?i)^_?pipe(line)?$")  # an object of a diffusers pipeline, by its usual names
 _UNTOLD = "amplint can't tell which dtype each value of `{}` means"
 
 
@@ -449,6 +452,13 @@ def _readable(module: Module, target: ir.Name | ir.Attribute, at: ir.Node) -> bo
     return all(isinstance(each, Assigned) for each in bindings) and readable_at(module, target, at)
 
 
+def _makes_images(region: Region) -> bool:
+    """Whether a pipeline of diffusers makes images in a region: they are saved, and no gradient is computed."""
+    holder = region.call.parent
+    calls = ir.calls_below(holder.body) if isinstance(holder, ir.With) else ()
+    return any(_PIPELINE.search(ir.last_name(each.func)) for each in calls)
+
+
 def _finding(module: Module, region: Region, found: Evidence) -> Finding:
     torch = module_name(module, "torch")
     text = module.text(found.value) if found.value is not None else f"{torch}.bfloat16" if torch else None
@@ -456,7 +466,9 @@ def _finding(module: Module, region: Region, found: Evidence) -> Finding:
         None,
         ("the fix needs `import torch`, which this file lacks; add that import, and run amplint again"),
     )
-    if text is not None and found.withheld is None:
+    if _makes_images(region):
+        withheld = "NumPy and PIL can't read bfloat16 images; pass the dtype, and cast the images to float32"
+    elif text is not None and found.withheld is None:
         edit = add_last_argument(module, region.call, f"dtype={text}")
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}` (the region then runs in bfloat16)", (edit,))
     said = text if text is not None else "torch.bfloat16"

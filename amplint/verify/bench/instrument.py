@@ -104,7 +104,7 @@ class Listener:
     def step_done(self, optimizer: Any, *, taken: bool) -> None:
         """The end of a step request; `taken` is false if the scaler left it out."""
 
-    def scale_updated(self, before: float, after: float) -> None:
+    def scale_updated(self, scaler: torch.amp.GradScaler, before: float, after: float) -> None:
         """`scaler.update()` of an enabled scaler has returned; the scale before and after. Needs `waits`."""
 
     def updated(self, scaler: torch.amp.GradScaler, new_scale: float | torch.Tensor | None) -> None:
@@ -199,7 +199,7 @@ def _watch_scalers(listener: Listener, undo: ExitStack, *, waits: bool) -> None:
         with _raising(listener, self):
             real(self, *args, **kwargs)
         if waits and self.is_enabled():
-            listener.scale_updated(before, self.get_scale())
+            listener.scale_updated(self, before, self.get_scale())
         listener.updated(self, args[0] if args else kwargs.get("new_scale"))
 
     for name, wrapper in {

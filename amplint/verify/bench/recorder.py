@@ -104,7 +104,8 @@ class Recorder(Listener):
         self._stale: set[int] = set()  # parameters whose gradients a step has used
         self._overflowed: set[int] = set()  # parameters whose gradients are not finite
         self._pending = False  # an overflow that no update has answered
-        self._unscaled: list[Any] = []  # optimizers whose gradients were unscaled since the last update
+        # By scaler's id: optimizers whose gradients were unscaled since its last update.
+        self._unscaled: dict[int, list[Any]] = {}
         self._refused: set[int] = set()  # of these, those of an attempt at a step that is over
         self.has_cleared = False  # gradients were cleared, or set
         self.clears_in_sight = True  # it can be seen when gradients are cleared
@@ -194,7 +195,7 @@ class Recorder(Listener):
 
     def unscaled(self, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
         self._attempt(self._parameters(self._number(optimizer), optimizer))
-        self._unscaled.append(optimizer)
+        self._unscaled.setdefault(id(scaler), []).append(optimizer)
 
     def step_requested(self, optimizer: Any, scaler: torch.amp.GradScaler | None) -> None:
         self.observed.steps += 1
@@ -297,13 +298,12 @@ class Recorder(Listener):
             self.overflowing.append(optimizer)
         return self._inject and self._nth < len(self.overflowing) and self.overflowing[self._nth] is optimizer
 
-    def scale_updated(self, before: float, after: float) -> None:
+    def scale_updated(self, scaler: torch.amp.GradScaler, before: float, after: float) -> None:
         self.observed.backoffs += after < before
         self.observed.answered += self._pending
         self._pending = False
-        for each in self._unscaled:
+        for each in self._unscaled.pop(id(scaler), ()):
             self._refuse(self._parameters(self._number(each), each))
-        self._unscaled.clear()
 
     def close(self) -> Observed:
         """What was observed, with what is known at the end only."""

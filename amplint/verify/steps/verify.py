@@ -374,22 +374,29 @@ def _without_steps(path: str, data: bytes, found: Result, checked: Checked) -> C
 def _framework(text: str) -> int:
     """The line on which a file asks a Trainer of Lightning or transformers for mixed precision; 0: it doesn't."""
     try:
-        calls = [each for each in ast.walk(_tree(text)) if isinstance(each, ast.Call)]
+        nodes = [*ast.walk(_tree(text))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return 0
-    for call in calls:
-        for each in call.keywords:
-            if isinstance(each.value, ast.Constant) and _is_mixed(call, each.arg, each.value.value):
+    named = any(isinstance(each, ast.Constant) and str(each.value).endswith("-mixed") for each in nodes)
+    for call in nodes:
+        for each in call.keywords if isinstance(call, ast.Call) else ():
+            if isinstance(call, ast.Call) and _is_mixed(call, each, named):
                 return each.value.lineno
     return 0
 
 
-def _is_mixed(call: ast.Call, option: str | None, value: object) -> bool:
-    """Whether an option of a call asks for mixed precision; with Lightning's Fabric the program runs the step."""
-    if option in ("fp16", "bf16"):
-        return value is True
+def _is_mixed(call: ast.Call, option: ast.keyword, named: bool) -> bool:
+    """Whether an option of a call asks for mixed precision; with Lightning's Fabric the program runs the step.
+
+    An option that is not a literal asks for it if the file names a mixed precision of Lightning's somewhere (`named`).
+    """
+    value = option.value.value if isinstance(option.value, ast.Constant) else None
     called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return option == "precision" and bool(_OF_TRAINERS.search(called) and _MIXED.match(str(value)))
+    if option.arg in ("fp16", "bf16"):
+        return value is True or (value is None and called.endswith("Arguments"))
+    if option.arg != "precision" or not _OF_TRAINERS.search(called):
+        return False
+    return bool(_MIXED.match(str(value))) if isinstance(option.value, ast.Constant) else named
 
 
 def _asked_of(path: str, settings: Settings) -> dict[str, Any]:
