@@ -366,6 +366,9 @@ def _sources(module: Module, value: ir.Value, seen: set[int]) -> Iterator[bool |
                 yield from _sources(module, each, seen)
     elif module.names.of(value) & _OUTSIDE:
         yield True
+    elif isinstance(value, ir.Attribute) and (written := _written(module, value)):
+        for each in written:
+            yield from _sources(module, each, seen)
     elif isinstance(value, ir.Attribute):
         made = _made_with(module, value)
         for each in (given for _, given in made) if made else (value.base,):
@@ -378,6 +381,24 @@ def _sources(module: Module, value: ir.Value, seen: set[int]) -> Iterator[bool |
         for child in value.children():
             if isinstance(child, ir.Value):
                 yield from _sources(module, child, seen)
+
+
+def _written(module: Module, value: ir.Attribute) -> list[ir.Value]:
+    """What a setting is set to by the file's top level, where nothing else sets it: `cfg.amp = True`."""
+    near = module.whole.near(value.attr).statements
+    sets = [each for each in near if isinstance(each, ir.Assign) and any(_is_named(to, value) for to in each.targets)]
+    if not all(ir.function_of(each) is None and not conditions_round(each) for each in sets):
+        return []
+    return [each.value for each in sets if each.value is not None]
+
+
+def _is_named(target: ir.Value, value: ir.Attribute) -> bool:
+    """Whether a target is an attribute with the name of another one, of an object with the same name."""
+    return (
+        isinstance(target, ir.Attribute)
+        and target.attr == value.attr
+        and ir.last_name(target.base) == ir.last_name(value.base)
+    )
 
 
 def _made_with(module: Module, value: ir.Attribute) -> list[tuple[ir.Call, ir.Value]]:
