@@ -23,6 +23,7 @@ def train(cfg):
     if cfg.resume:
         kept = torch.load("last.pt")
         optimizer.load_state_dict(kept["optimizer"])
+        {ended}
         scaler.load_state_dict(kept["scaler"])
     for x, y in cfg.loader:
         optimizer.zero_grad()
@@ -49,5 +50,17 @@ train(cfg)
     ],
 )
 def test_a_setting_that_the_file_sets(written: str, more: str, wanted: int) -> None:
-    text = TEXT.format(written=written, more=more)
+    text = TEXT.format(written=written, more=more, ended="pass")
+    assert len(check(text, settings=Settings(frozenset({"AMP423"}), isolated=True))) == wanted
+
+
+ENDED = "done = int(kept.get('epoch', 0))\n        if done >= cfg.epochs:\n            return"
+COMPARED = "if bool(kept['amp']) != cfg.amp:\n            raise ValueError"
+
+
+@pytest.mark.parametrize(("ended", "wanted"), [(ENDED, 1), (COMPARED, 0)])
+def test_what_is_compared_with_the_checkpoint(ended: str, wanted: int) -> None:
+    text = TEXT.format(written="", more="", ended=ended).replace(
+        '"optimizer": o', '"epoch": 1, "amp": cfg.amp, "optimizer": o'
+    )
     assert len(check(text, settings=Settings(frozenset({"AMP423"}), isolated=True))) == wanted

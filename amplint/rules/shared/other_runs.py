@@ -48,6 +48,7 @@ _SETTINGS = re.compile(
 )
 _CHECKPOINTS = re.compile(r"(?i)load|resume|restore|checkpoint|ckpt|ckp|latest")
 _IN_MEMORY = re.compile(r"io\.|tempfile\.")
+_CONVERTS = {"builtins.int", "builtins.float", "builtins.str", "builtins.bool"}
 # What a `try` may wait for that a scaler doesn't raise where the state is empty.
 _OTHER_ERRORS = {
     "AttributeError", "FileNotFoundError", "IOError", "ImportError", "IndexError", "KeyError", "OSError", "TypeError",
@@ -525,7 +526,7 @@ def _compared(module: Module, atom: ir.Value, entry: Entry, state: set[str], sav
             if isinstance(read, ir.Attribute) and isinstance(read.parent, ir.Call):
                 read = read.parent
         elif bound is not None and _reads_any(module, bound.value, state):
-            read = bound.value
+            read = _unconverted(module, bound.value)
         else:
             continue
         step = step_of(read) if isinstance(read, ir.Value) else None
@@ -535,6 +536,12 @@ def _compared(module: Module, atom: ir.Value, entry: Entry, state: set[str], sav
         )
         found |= settings_of(module, kept, origins=False) if kept is not None and is_other else {EVERYTHING}
     return found
+
+
+def _unconverted(module: Module, value: ir.Value) -> ir.Value:
+    """`checkpoint["epoch"]` of `int(checkpoint["epoch"])`."""
+    converts = isinstance(value, ir.Call) and bool(module.names.of(value.func) & _CONVERTS)
+    return value.positional[0] if converts and isinstance(value, ir.Call) and len(value.positional) == 1 else value
 
 
 def _atoms(test: ir.Value) -> Iterator[ir.Value]:
