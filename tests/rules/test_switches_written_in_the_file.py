@@ -1,4 +1,4 @@
-"""AMP423: a switch that only an edit of the file changes is the same in the run that saves and in the one that loads."""
+"""AMP423: a switch that only an edit of the file changes is the same in both runs: the one that saves, and the next."""
 
 from __future__ import annotations
 
