@@ -48,6 +48,28 @@ def test_it_logs_scaled_gradients(old: str, new: str, count: int) -> None:
     assert [each.confidence for each in told] == [Confidence.LIKELY] * count
 
 
+PREPARED = """\
+import wandb
+from accelerate import Accelerator
+
+
+def train(model, loader, optimizer, criterion):
+    accelerator = Accelerator(mixed_precision={precision!r})
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    wandb.watch(model, log="all")
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(criterion(model(x), y))
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("precision", "count"), [("fp16", 1), ("bf16", 0)])
+def test_it_logs_gradients_that_accelerate_has_scaled(precision: str, count: int) -> None:
+    settings = Settings(frozenset({"AMP409"}), isolated=True)
+    assert len(check(PREPARED.format(precision=precision), settings=settings)) == count
+
+
 OPTIMIZED = """\
 import torch
 

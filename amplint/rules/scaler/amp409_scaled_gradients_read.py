@@ -125,6 +125,7 @@ rule = Rule(
         "grad & accelerat & backward",
         "wandb & watch( & autocast",
         "wandb & watch( & scaler",
+        "wandb & watch( & accelerat",
     ),
     shown_by=("gradient",),
 )
@@ -172,7 +173,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(call),
             f"`{module.text(call.func)}` logs gradients during the backward pass, still multiplied by the loss scale, "
-            'which changes; pass `log="parameters"`, or log the gradients after `unscale_()`',
+            'which changes; pass `log="parameters"`, or log the gradients after they are unscaled',
             withheld="amplint can't tell which of the two is intended",
             confidence=Confidence.LIKELY,
         )

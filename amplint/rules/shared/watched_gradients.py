@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.syntax import ir
+from amplint.model.usage.accelerators import accelerators
 from amplint.rules.shared.scaler_usage import overflows, scales_in_sight, trains_off
 
 if TYPE_CHECKING:
@@ -21,10 +22,14 @@ _RUNS = ("wandb", "run")
 
 
 def watched_gradients(module: Module) -> Iterator[ir.Call]:
-    """The calls by which wandb logs gradients, where a scaler scales a loss of a float16 region."""
+    """The calls by which wandb logs gradients, where a scaler or accelerate scales a loss of a float16 region."""
     calls = [each for each in module.own.near("watch").calls if _logs_gradients(module, each)]
-    if calls and overflows(module) and not trains_off(module) and scales_in_sight(module):
+    if calls and (_scales(module) or any(each.how.by_default for each in accelerators(module).scaled_backwards())):
         yield from calls
+
+
+def _scales(module: Module) -> bool:
+    return overflows(module) and not trains_off(module) and scales_in_sight(module)
 
 
 def _logs_gradients(module: Module, call: ir.Call) -> bool:
