@@ -132,7 +132,7 @@ def _own() -> list[Rule]:
 
 def _shown(value: object) -> str:
     if value == list(DEFAULT_EXCLUDE):
-        return "version control, environments, caches, build products"
+        return "version control, environments, caches, build products, copies of other projects"
     return f"`{json.dumps(value)}`"
 
 
