@@ -442,11 +442,22 @@ class Follower:
     def _replaced(self, function: ir.Function, name: ir.Name, by: list[Assigned], frame: Frame | None) -> Step:
         """What a variable is that is a parameter where none of some assignments is made."""
         sources, _ = self._last_of([(name, function), *((each.value, each.target) for each in by)])
-        as_given = sources[0]._replace(is_open=True)
         param = function.param(name.name)
         default = param.default if param is not None and not _asks_itself(self._module, name) else None
-        by_default = (as_given._replace(value=default, doubt=Doubt.DEFAULT, is_open=False),) if default else ()
-        return Step((as_given, *by_default, *sources[1:]), whole=False, frame=frame, parameter=True)
+        unknown = sources[0]._replace(is_open=True)
+        given = self._given(function, name.name) if frame is None and param is not None else []
+        if given and param is not None and (known := self._as_given(given, param, sources[0])):
+            return Step((*known, *sources[1:]), whole=False, frame=frame, parameter=True)
+        by_default = (unknown._replace(value=default, doubt=Doubt.DEFAULT, is_open=False),) if default else ()
+        return Step((unknown, *by_default, *sources[1:]), whole=False, frame=frame, parameter=True)
+
+    def _as_given(self, given: list[tuple[ir.Call, ir.Value | None]], param: ir.Param, read: Leaf) -> tuple[Leaf, ...]:
+        """What the calls in sight give for a parameter, or leave to its default; nothing where one doesn't say."""
+        values = [value if value is not None else param.default for _, value in given]
+        told = [
+            each for each in values if each is not None and (each is param.default or self._tells_more(each, param))
+        ]
+        return tuple(dict.fromkeys(read._replace(value=each) for each in told)) if len(told) == len(values) else ()
 
     def _unpacked(self, bindings: list[Binding], name: ir.Name, frame: Frame | None) -> Step | None:
         """What a variable is that is taken out of tuples that a function returns: `use_amp, dtype = setup(args)`."""
