@@ -92,7 +92,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Confidence, Finding, Severity
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.call_sites import also_as
+from amplint.model.calls.call_sites import also_as, callers
 from amplint.model.inference.formulas import FALSE, both, possible
 from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided, is_vague
@@ -100,12 +100,13 @@ from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
+from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.text_scan import code_of
 from amplint.model.usage.accelerators import accelerators
 from amplint.model.usage.frozen_models import wholly_frozen
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
-from amplint.rules.shared.default_values import number_or_default
+from amplint.rules.shared.default_values import number_or_default, only_if
 from amplint.rules.shared.enabled_flags import comes_before
 from amplint.rules.shared.framework_scalers import framework_scalers
 from amplint.rules.shared.half_models import (
@@ -184,7 +185,10 @@ def check(module: Module) -> Iterator[Finding]:
     models = [*half_models(module, "float16"), *half_models(module, "bfloat16")]  # a dtype that is chosen may be either
     if not models or any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
+    reported = set[tuple[str, ir.Function | None]]()
     for model in models:
+        if (model.cast.key, ir.function_of(model.cast.call)) in reported:
+            continue  # the same model's parts, after it
         if not model.has_half and ((model.adapts and not model.by_choice) or model.keys & wholly_frozen(module)):
             continue
         yield from _of_trainers(module, model)
@@ -196,6 +200,7 @@ def check(module: Module) -> Iterator[Finding]:
             continue  # it raises, as AMP208 says
         step = _step(module, model, stepped)
         if step is not None:
+            reported.add((model.cast.key, ir.function_of(model.cast.call)))
             yield _finding(module, model, made[0] if made else _made_by_function(module, model), step)
 
 
@@ -328,7 +333,8 @@ def _step(module: Module, model: HalfModel, optimizers: Collection[str]) -> ir.C
 def _finding(module: Module, model: HalfModel, optimizer: tuple[ir.Call, set[str]] | None, step: ir.Call) -> Finding:
     """The finding of a cast; `optimizer`: what creates it, and its keys; `step` is the one that trains."""
     made, keys = optimizer if optimizer is not None else (None, set[str]())
-    doubtful = not model.owned or model.doubtful or model.adapts or _is_prepared(module, keys)
+    asked = _asked_of_caller(module, model.cast.call)
+    doubtful = not model.owned or model.doubtful or model.adapts or bool(asked) or _is_prepared(module, keys)
     is_sure = made is not None and model.cast.dtype == model.dtype and not doubtful
     lowered = model.dtype == "bfloat16" and is_lowered(module, keys)
     happens = _consequence(module, model.dtype, made, is_sure=is_sure, lowered=lowered, trained=model.trained)
@@ -336,12 +342,20 @@ def _finding(module: Module, model: HalfModel, optimizer: tuple[ir.Call, set[str
     trains = f"the optimizer on {module.line(made)}" if made is not None else f"the step on {module.line(step)}"
     return rule.finding(
         module.span(model.cast.call),
-        f"{model.makes} {trains} train {model.dtype} {model.trained}: {consequence}; {advice}",
+        f"{asked}{model.makes} {trains} train {model.dtype} {model.trained}: {consequence}; {advice}",
         withheld=_NO_FIX,
         severity=Severity.WARNING if model.dtype == "bfloat16" else None,
         cause=model.cause,
         confidence=confidence,
     )
+
+
+def _asked_of_caller(module: Module, cast: ir.Call) -> str:
+    """The test around the only call of the method that casts, as a message begins with it; "" if there is none."""
+    function = ir.function_of(cast)
+    calls = callers(module, function) if function is not None and function.name != "__init__" else []
+    around = [*conditions_round(calls[0])] if len(calls) == 1 else []
+    return only_if(module, *around[0]) if around else ""
 
 
 def _is_prepared(module: Module, optimizer: set[str]) -> bool:

@@ -555,12 +555,23 @@ def _of_instances(module: Module, half: Cast) -> set[str]:
     and what the constructor is given for it.
     """
     function = ir.function_of(half.call)
-    cls = function.cls if function is not None and function.name == "__init__" else None
+    cls = function.cls if function is not None else None
     if function is None or cls is None:
         return set()
     if half.key == own_self(cls):
-        return {key for call in callers(module, function) for key in objects(module).assigned_to(_moved(call))}
+        # The constructor casts, or a method that it calls.
+        inits = (
+            [function] if function.name == "__init__" else [ir.function_of(each) for each in callers(module, function)]
+        )
+        made = (call for each in inits if _is_constructor(each, cls) for call in callers(module, each))
+        return {key for call in made for key in objects(module).assigned_to(_moved(call))}
+    if function.name != "__init__":
+        return set()
     return _of_attribute(module, half, function) if owner_of(half.key) == own_self(cls) else set()
+
+
+def _is_constructor(function: ir.Function | None, cls: ir.Class) -> bool:
+    return function is not None and function.name == "__init__" and function.cls is cls
 
 
 def _of_attribute(module: Module, half: Cast, function: ir.Function) -> set[str]:
