@@ -93,18 +93,26 @@ def _target(directory: Path, group: Iterable[Said], package: str) -> Target | No
     found: dict[str, dict[str, Bounds]] = {}
     for file, text in texts:
         called, specifier = split(text)
-        if called in _REQUIRED_BY and _REQUIRED_BY[called][0] == package:
-            bound = bounds(_REQUIRED_BY[called][1], package)
-            return Target(*bound, f"{os.path.relpath(file, directory)}: {called}") if bound is not None else None
+        path = os.path.relpath(file, directory)
+        if (limit := _limit(called, package)) is not None:
+            return Target(*limit, f"{path}: {called}")
         if specifier and _PACKAGES.get(called) == package:
             with suppress(ValueError):
                 if (bound := bounds(specifier, package)) is not None:
-                    found.setdefault(os.path.relpath(file, directory), {})[f"{called}{specifier}"] = bound
+                    found.setdefault(path, {})[f"{called}{specifier}"] = bound
     if not found:
         return None
     every = [bound for said in found.values() for bound in said.values()]
     origin = "; ".join(f"{name}: {', '.join(said)}" for name, said in found.items())
     return Target(min(each[0] for each in every), _highest(every), origin)
+
+
+def _limit(called: str, package: str) -> Bounds | None:
+    """The releases of a package that another package is for; None: it is for all."""
+    from amplint.config.specifiers import bounds  # noqa: PLC0415 - see above
+
+    required, specifier = _REQUIRED_BY.get(called, ("", ""))
+    return bounds(specifier, package) if required == package else None
 
 
 def _highest(every: list[Bounds]) -> tuple[int, ...] | None:

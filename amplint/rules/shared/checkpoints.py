@@ -433,9 +433,22 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     """
     known = objects(module)
     base = state.of
-    found: list[tuple[str, ir.Node]] = [(each, state.call) for each in _optimizers_of(module, base)]
-    if not found and is_of_optimizer(module, state):
-        found = [(state.key, state.call)]
+    own_keys = _optimizers_of(module, base) or ([state.key] if is_of_optimizer(module, state) else [])
+    found: list[tuple[str, ir.Node]] = [(each, state.call) for each in own_keys]
+    found += _given_by_calls(module, state)
+    found += _given_to_object(module, base)
+    found += [(key, call) for key, call in given_as(module, [key for key, _ in found]).items() if call is not None]
+    found += [
+        (own_self(cls) + key.removeprefix(root_of(key)), place)
+        for key, place in found
+        if is_attribute(key, root_of(key)) and (cls := known.instance(root_of(key))) is not None
+    ]
+    return [*found, *_known_where_called_back(module, state, found), *_known_where_called(module, state, found)]
+
+
+def _given_by_calls(module: Module, state: State) -> Iterator[tuple[str, ir.Node]]:
+    """The optimizers that calls give for the parameter whose state is taken, with those calls."""
+    known = objects(module)
     for own, parameter in _parameters_of(module, state):
         calls = [
             *passed_by(module, *parameter),
@@ -445,16 +458,8 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
         for call, value in calls:
             given = _given_key(module, value) if value is not None else None
             with known.within(CallContext({own: given} if given is not None else {})):
-                keys = _optimizers_of(module, base)
-            found += [(key, call) for key in keys if given is not None]
-    found += _given_to_object(module, base)
-    found += [(key, call) for key, call in given_as(module, [key for key, _ in found]).items() if call is not None]
-    found += [
-        (own_self(cls) + key.removeprefix(root_of(key)), place)
-        for key, place in found
-        if is_attribute(key, root_of(key)) and (cls := known.instance(root_of(key))) is not None
-    ]
-    return [*found, *_known_where_called_back(module, state, found), *_known_where_called(module, state, found)]
+                keys = _optimizers_of(module, state.of)
+            yield from ((key, call) for key in keys if given is not None)
 
 
 def _given_to_object(module: Module, base: ir.Value) -> Iterator[tuple[str, ir.Node]]:

@@ -361,27 +361,25 @@ def _sources(module: Module, value: ir.Value, seen: set[int]) -> Iterator[bool |
     seen.add(value.id)
     if isinstance(value, ir.Name):
         yield from _of_name(module, value, seen)
-    elif isinstance(value, ir.Attribute) and owner_class(value) is not None:
-        for each in module.names.stored(value):
-            if each is not None:
-                yield from _sources(module, each, seen)
-    elif module.names.of(value) & _OUTSIDE:
+    elif not (isinstance(value, ir.Attribute) and owner_class(value)) and module.names.of(value) & _OUTSIDE:
         yield True
-    elif isinstance(value, ir.Attribute) and (written := _written(module, value)):
-        for each in written:
-            yield from _sources(module, each, seen)
-    elif isinstance(value, ir.Attribute):
-        made = _made_with(module, value)
-        for each in (given for _, given in made) if made else (value.base,):
-            yield from _sources(module, each, seen)
-        for call, _ in made if len(made) > 1 else ():
-            yield from _deciding(module, call, seen)
     elif isinstance(value, ir.Call):
         yield from _of_call(module, value, seen)
     else:
-        for child in value.children():
-            if isinstance(child, ir.Value):
-                yield from _sources(module, child, seen)
+        for each in _read_by(module, value):
+            yield from _sources(module, each, seen)
+        made = _made_with(module, value) if isinstance(value, ir.Attribute) and owner_class(value) is None else []
+        for call, _ in made if len(made) > 1 else ():
+            yield from _deciding(module, call, seen)
+
+
+def _read_by(module: Module, value: ir.Value) -> list[ir.Value]:
+    """The values that another one is made of: what an attribute is set to or made with, else its object."""
+    if not isinstance(value, ir.Attribute):
+        return [each for each in value.children() if isinstance(each, ir.Value)]
+    if owner_class(value) is not None:
+        return [each for each in module.names.stored(value) if each is not None]
+    return _written(module, value) or [given for _, given in _made_with(module, value)] or [value.base]
 
 
 def _written(module: Module, value: ir.Attribute) -> list[ir.Value]:
