@@ -60,7 +60,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
@@ -194,6 +194,18 @@ def _of_cast(module: Module, call: ir.Call, cast: Cast) -> Finding | None:
     return _finding(module, call, "False", f"the model's parameters are cast to bfloat16 on {module.line(cast.call)}")
 
 
+class _Runs(NamedTuple):
+    """In which dtypes the regions run whose losses a scaler scales.
+
+    `always`: never in float16 where the scaler is on; `float16`: when one of them runs in it; `scales`: when a loss is
+    scaled.
+    """
+
+    always: bool
+    float16: Formula
+    scales: Formula
+
+
 def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding | None:
     """The finding of a scaler all of whose losses come out of regions in sight."""
     entered = [each for loss in losses for each in loss.entered]
@@ -202,30 +214,38 @@ def _of_regions(module: Module, call: ir.Call, losses: list[Trained]) -> Finding
     if _is_for_cuda(module, call) and possible(float16, ON_CUDA) is None:
         always, float16 = True, FALSE  # elsewhere the scaler is disabled
     on = _on(module, call)
-    if on is None or (not always and _is_made_for_float16(module, ir.function_of(call), _UP)):
-        return None
-    if _is_for_cuda(module, call) and _is_for_old_gpus(module, call):
+    if on is None or _is_not_for_bfloat16(module, call, always=always):
         return None
     if not always and possible(on, float16) is None:
         if possible(decided(module).inside(call), float16) is not None:
             return _inverted(module, call, entered)
         always = True  # where this one is made; float16 has one of its own
-    scales = either(*(decided(module).around(loss.event.call) for loss in losses))
-    for each in entered:
-        others = () if always else (negated(float16), scales)
-        world = _on_with(module, call, runs_in(module, each, "bfloat16"), *others, scales=scales)
-        own = float16 != FALSE and always
-        where = "" if world is None or (always and not own) else _chosen(module, world, each)
-        if world is None or where is None:
-            continue
-        what = f"this scaler scales losses of the bfloat16 region on {module.line(each.region.call)}"
-        if own:
-            return _finding(module, call, "False", f"{what} {where}")
-        text = _condition(module, call, each.region)
-        if always:
-            return _finding(module, call, text, what)
-        return _finding(module, call, _as_before(module, call, text), f"{what} {where}")
-    return None
+    runs = _Runs(always, float16, either(*(decided(module).around(loss.event.call) for loss in losses)))
+    return next(filter(None, (_of_region(module, call, each, runs) for each in entered)), None)
+
+
+def _is_not_for_bfloat16(module: Module, call: ir.Call, *, always: bool) -> bool:
+    """Whether a scaler is created or enabled for float16 only."""
+    if not always and _is_made_for_float16(module, ir.function_of(call), _UP):
+        return True
+    return _is_for_cuda(module, call) and _is_for_old_gpus(module, call)
+
+
+def _of_region(module: Module, call: ir.Call, entered: Open, runs: _Runs) -> Finding | None:
+    """The finding of a scaler that is on while a region runs in bfloat16."""
+    others = () if runs.always else (negated(runs.float16), runs.scales)
+    world = _on_with(module, call, runs_in(module, entered, "bfloat16"), *others, scales=runs.scales)
+    own = runs.float16 != FALSE and runs.always
+    where = "" if world is None or (runs.always and not own) else _chosen(module, world, entered)
+    if world is None or where is None:
+        return None
+    what = f"this scaler scales losses of the bfloat16 region on {module.line(entered.region.call)}"
+    if own:
+        return _finding(module, call, "False", f"{what} {where}")
+    text = _condition(module, call, entered.region)
+    if runs.always:
+        return _finding(module, call, text, what)
+    return _finding(module, call, _as_before(module, call, text), f"{what} {where}")
 
 
 def _is_for_cuda(module: Module, call: ir.Call) -> bool:

@@ -187,21 +187,33 @@ def check(module: Module) -> Iterator[Finding]:
         return
     reported = set[tuple[str, ir.Function | None]]()
     for model in models:
-        if (model.cast.key, ir.function_of(model.cast.call)) in reported:
-            continue  # the same model's parts, after it
-        if not model.has_half and ((model.adapts and not model.by_choice) or model.keys & wholly_frozen(module)):
-            continue
+        place = model.cast.key, ir.function_of(model.cast.call)
+        if place in reported or (not model.has_half and _trains_others(module, model)):
+            continue  # parts of a model come after the whole
         yield from _of_trainers(module, model)
-        made = _made(module, model)
-        stepped = {key for _, keys in made for key in keys} or model.beside or model.given
-        if not stepped or next(scaled_steps(module, {*stepped}), None) is not None:
-            continue
-        if model.dtype == "float16" and next(framework_scalers(module, {*model.keys}, {*stepped}), None) is not None:
-            continue  # it raises, as AMP208 says
-        step = _step(module, model, stepped)
-        if step is not None:
-            reported.add((model.cast.key, ir.function_of(model.cast.call)))
-            yield _finding(module, model, made[0] if made else _made_by_function(module, model), step)
+        finding = _of_steps(module, model)
+        if finding is not None:
+            reported.add(place)
+            yield finding
+
+
+def _trains_others(module: Module, model: HalfModel) -> bool:
+    """Whether only adapters are trained, or nothing of a model."""
+    return (model.adapts and not model.by_choice) or bool(model.keys & wholly_frozen(module))
+
+
+def _of_steps(module: Module, model: HalfModel) -> Finding | None:
+    """The finding of a model that an optimizer of the program steps without a scaler."""
+    made = _made(module, model)
+    stepped = {key for _, keys in made for key in keys} or model.beside or model.given
+    if not stepped or next(scaled_steps(module, {*stepped}), None) is not None:
+        return None
+    if model.dtype == "float16" and next(framework_scalers(module, {*model.keys}, {*stepped}), None) is not None:
+        return None  # it raises, as AMP208 says
+    step = _step(module, model, stepped)
+    return (
+        None if step is None else _finding(module, model, made[0] if made else _made_by_function(module, model), step)
+    )
 
 
 def _of_lightning(module: Module) -> Iterator[Finding]:
