@@ -55,3 +55,27 @@ def test_who_casts(cast: str, after: str, begins: str | None, confidence: Confid
     found = check(TEXT.format(cast=cast, after=after), settings=Settings(frozenset({"AMP217"}), isolated=True))
     assert [each.confidence for each in found] == ([confidence] if confidence is not None else [])
     assert all(each.message.startswith(str(begins)) for each in found)
+
+
+MAIN = """\
+import torch
+
+
+def train(model, loader):
+    model.half()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    train(torch.nn.Linear(8, 8), [])
+"""
+
+
+def test_how_the_file_is_started_is_not_a_setting() -> None:
+    (finding,) = check(MAIN, settings=Settings(frozenset({"AMP217"}), isolated=True))
+    assert finding.message.startswith("this cast")

@@ -200,3 +200,61 @@ def test_what_is_not_given_is_no_setting() -> None:
     text = WITHOUT_DEVICE.replace("amp=DEFAULT", "amp=None").replace("if amp:", "if amp is not None:")
     (finding,) = (each for each in check(text) if each.code == "AMP202")
     assert not finding.message.startswith("if ")
+
+
+BY_WORD = """\
+import argparse
+
+import torch
+
+
+def truth(text):
+    return text.lower() in ("true", "yes", "1")
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", type={made}, default={default!r})
+args = parser.parse_args()
+
+
+def main(model, loader, optimizer):
+    scaler = torch.amp.GradScaler("cuda", enabled=args.fp16)
+    for x, y in loader:
+        with torch.autocast("cuda", enabled=args.fp16):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "default", "named"),
+    [("truth", "False", True), ("truth", "no", True), ("truth", "True", False), ("bool", "False", False)],
+)
+def test_a_default_that_is_a_word(made: str, default: str, named: bool) -> None:
+    found = [each for each in check(BY_WORD.format(made=made, default=default)) if each.code == "AMP401"]
+    assert [each.message.startswith("if `args.fp16` is true, ") for each in found] == [named]
+
+
+def test_a_device_is_always_named() -> None:
+    text = """\
+import torch
+
+
+def train(config, model, loader, optimizer, device):
+    use = config.get("bf16", False) or config.get("fp16", False)
+    dtype = torch.bfloat16 if config.get("bf16", False) else torch.float16
+    scaler = torch.amp.GradScaler("cuda", enabled=use and device.type == "cuda" and dtype == torch.float16)
+    for x, y in loader:
+        with torch.autocast(device.type, enabled=use, dtype=dtype):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+    (finding,) = (each for each in check(text) if each.code == "AMP210")
+    assert "on devices other than cuda" in finding.message

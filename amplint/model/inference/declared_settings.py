@@ -126,6 +126,8 @@ _SETS_ANY = re.compile(r"\bsetattr\(|\b__dict__\b|\bvars\([^)]*\)\s*(?:\.|\[)|\b
 # What a flag puts into its option.
 _STORES = {"store_true": True, "store_false": False}
 
+_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
 
 class Option(NamedTuple):
     """One option: the call that declares it, its default, and all that it can be where that is limited.
@@ -184,11 +186,23 @@ def _option(module: Module, call: ir.Call, changed: bool, unset: bool) -> Option
     default, choices, made = call.keyword("default"), call.keyword("choices"), call.keyword("type")
     is_text = made is None or module.names.of(made) == {"builtins.str"}
     if isinstance(default, ir.Constant) and isinstance(default.value, str) and not is_text:
-        default = None  # it goes through `type`
+        default = _converted(module, default, made)
     is_limited = isinstance(choices, ir.Sequence) and call.keyword("action") is None and not unset
     items = choices.items if isinstance(choices, ir.Sequence) and is_limited else ()
     known = tuple(each for each in items if isinstance(each, ir.Constant))
     return Option(call, default, known if len(known) == len(items) else (), changed, unset)
+
+
+def _converted(module: Module, default: ir.Constant, made: ir.Value | None) -> ir.Constant | None:
+    """A default that is a text, after `type` has made a bool of it; None where it makes something else of it.
+
+    argparse gives such a default to `type` as it gives an argument; a function of the program reads the word.
+    """
+    names = module.names.of(made) if made is not None else frozenset()
+    truth = bool(default.value) if names == {"builtins.bool"} else _TRUTHS.get(str(default.value).lower())
+    if truth is None or any(each.startswith("builtins.") for each in names - {"builtins.bool"}):
+        return None
+    return ir.Constant(default.id, default.node, default.parent, truth)
 
 
 class Options:

@@ -366,7 +366,8 @@ def _asked_of_caller(module: Module, cast: ir.Call) -> str:
     """The test around the only call of the method that casts, as a message begins with it; "" if there is none."""
     function = ir.function_of(cast)
     calls = callers(module, function) if function is not None and function.name != "__init__" else []
-    around = [*conditions_round(calls[0])] if len(calls) == 1 else []
+    tests = conditions_round(calls[0]) if len(calls) == 1 else ()
+    around = [(test, holds) for test, holds in tests if "__name__" not in module.text(test)]
     return only_if(module, *around[0]) if around else ""
 
 

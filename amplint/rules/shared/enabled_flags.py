@@ -258,8 +258,12 @@ def said(
     found = [
         f"on {device}" if device not in (None, "cuda") and each.startswith(_NOT_ON) else each
         for each in filter(None, _in_words(module, world, telling))
-    ][:_SAID]
-    return " and ".join(found).replace(" and if ", " and ")
+    ]
+    devices = [each for each in found if each.startswith(("on ", _NOT_ON))]
+    others = [each for each in found if each not in devices]
+    # A device is always said: without it the others may be true of a run that is right.
+    kept = {*devices[:1], *others[:_SAID]}
+    return " and ".join(each for each in found if each in kept).replace(" and if ", " and ")
 
 
 def _names_device(term: Term) -> bool:
