@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.inference.constructions import constructions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.values import held, option_read, values_of
 from amplint.model.objects.amp_objects import objects
@@ -111,9 +112,8 @@ def fabrics(module: Module, value: ir.Value) -> list[ir.Call]:
     """The constructions that a value comes from, where they are a Fabric's and nothing else."""
     if not isinstance(value, (ir.Name, ir.Attribute)):
         return []
-    sources = list(objects(module).sources(value))
-    made = [each for each in sources if isinstance(each, ir.Call) and _makes_fabric(module, each)]
-    return made if len(made) == len(sources) else []
+    made = constructions(module, value)
+    return [*made] if all(_makes_fabric(module, each) for each in made) else []
 
 
 def _makes_fabric(module: Module, call: ir.Call) -> bool:
