@@ -104,7 +104,7 @@ from amplint.model.syntax.control import conditions_round
 from amplint.registry.rule import Rule
 from amplint.rules.shared.apex_scales import ApexClip, scaled_clips
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
-from amplint.rules.shared.clips import advice, clips_scaled, is_compensated
+from amplint.rules.shared.clips import advice, backward_after, clips_scaled, is_compensated
 from amplint.rules.shared.scaler_order import Misuse, misuses, running, stepping, when
 from amplint.rules.shared.unscale_fix import ALSO, ClipFix
 
@@ -147,7 +147,7 @@ def check(module: Module) -> Iterator[Finding]:
         reached = each.reached
         if each.violation.kind is ViolationKind.CLIP_OF_SCALED_AGAIN and each.violation.cause in reported:
             continue
-        if each.violation.at in reported or is_compensated(module, reached):
+        if each.violation.at in reported or is_compensated(module, reached) or _is_too_early(module, each):
             continue
         if clips_scaled(module, each):
             reported.add(each.violation.at)
@@ -171,6 +171,15 @@ def check(module: Module) -> Iterator[Finding]:
         if found.clip.id not in done:
             done.add(found.clip.id)
             yield _of_apex(module, found)
+
+
+def _is_too_early(module: Module, clip: Misuse) -> bool:
+    """Whether a clip comes before the last backward pass of its step: AMP419 says where it belongs."""
+    return any(
+        each.cause is not None and backward_after(each.flow, each.reached.event, each.cause) is not None
+        for each in misuses(module, "AMP419")
+        if each.violation.at == clip.violation.at
+    )
 
 
 def _cause(module: Module, clip: Misuse, offered: Fix | None) -> str:

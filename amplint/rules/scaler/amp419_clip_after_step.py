@@ -65,16 +65,17 @@ from amplint.fixes.statements import (
 )
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
-from amplint.model.syntax.nesting import dominates, exclusive, loops_round
+from amplint.model.syntax.nesting import dominates, loops_round
 from amplint.model.torch_facts.signatures import CLIPS, SIGNATURES
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import only_measures, unscale_for
+from amplint.rules.shared.clips import backward_after, only_measures, unscale_for
 from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, stepping, when
 from amplint.rules.shared.unscale_safety import LARGE_NORM, agree
 
@@ -116,20 +117,32 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step is in another function; move the clip by hand")
+    said = ""
     why = f"the optimizer has already stepped on {module.line(step.call)}; clip after `unscale_()` and before the step"
-    if (backward := _backward_behind(each.flow, reached.event, step)) is not None:
+    if (backward := backward_after(each.flow, reached.event, step)) is not None:
         if _clips_between(module, each.flow, reached.event, backward, step):
             return None  # that one does the work, and this one harms nobody
+        late = f"it comes before the backward pass on {module.line(backward)}"
         why = (
-            f"it comes before the backward pass on {module.line(backward)}, and clips only gradients of the iteration "
-            f"before, after its step on {module.line(step.call)}; clip after `unscale_()` and before that step"
+            f"{late}, and clips only gradients of the iteration before, after its step on {module.line(step.call)}; "
+            "clip after `unscale_()` and before that step"
         )
+        if _meets_micro_steps(each):
+            said = f"this clip leaves out the last micro step: {late}; clip after `unscale_()` and before the step"
+            said = f"{said} on {module.line(step.call)}"
     return rule.finding(
         module.span(reached.event.call),
-        f"{when(module, each)}this clip has no effect: {why}",
+        f"{when(module, each)}{said or f'this clip has no effect: {why}'}",
         fix=offered,
         withheld=withheld,
     )
+
+
+def _meets_micro_steps(each: Misuse) -> bool:
+    """Whether a clip also meets gradients that micro steps before it have accumulated."""
+    optimizer = each.violation.optimizer
+    others = (state for state in each.reached.states if state not in each.states)
+    return any(state.gradients_of(optimizer).kind is GradientKind.SCALED for state in others)
 
 
 def _judge_first(module: Module, each: Misuse) -> Finding | None:
@@ -140,7 +153,7 @@ def _judge_first(module: Module, each: Misuse) -> Finding | None:
     step = next((event for event in each.flow.events if event.kind == "step"), None)
     if each.violation.kind is not ViolationKind.CLIP_OF_CALLERS_GRADIENTS or step is None or not each.here:
         return None
-    backward = _backward_behind(each.flow, reached.event, step)
+    backward = backward_after(each.flow, reached.event, step)
     if backward is None or reached.stepped or not _clips_the_models(module, reached):
         return None
     if _clips_between(module, each.flow, reached.event, backward, step):
@@ -157,20 +170,6 @@ def _judge_first(module: Module, each: Misuse) -> Finding | None:
         fix=offered,
         withheld=withheld,
         confidence=Confidence.LIKELY,
-    )
-
-
-def _backward_behind(flow: Flow, clip: Event, step: Event) -> ir.Value | None:
-    """The backward between a clip and the step that used what it meets, where that is of the iteration before."""
-    here = ir.function_of(clip.call)
-    return next(
-        (
-            each.call
-            for each in flow.events
-            if each.kind == "backward" and clip.call.id < each.call.id < step.call.id
-            if ir.function_of(each.call) is here is ir.function_of(step.call) and not exclusive(each.call, step.call)
-        ),
-        None,
     )
 
 

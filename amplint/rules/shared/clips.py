@@ -286,3 +286,17 @@ def _computes(value: ir.Node, scales: Iterable[str]) -> bool:
         if name in _ARITHMETIC or "foreach" in name or "multi_tensor" in name:
             return any(has_scale(arg.value, scales) for arg in value.args)
     return False
+
+
+def backward_after(flow: Flow, clip: Event, step: Event) -> ir.Value | None:
+    """The backward between a clip and the step that used what it meets, where that is of the iteration before."""
+    here = ir.function_of(clip.call)
+    return next(
+        (
+            each.call
+            for each in flow.events
+            if each.kind == "backward" and clip.call.id < each.call.id < step.call.id
+            if ir.function_of(each.call) is here is ir.function_of(step.call) and not exclusive(each.call, step.call)
+        ),
+        None,
+    )
