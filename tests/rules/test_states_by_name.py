@@ -65,3 +65,10 @@ def test_the_scaler_is_among_the_names_or_not(save: str, names: str, wanted: int
 )
 def test_a_function_that_reads_one_attribute_takes_no_state(more: str, wanted: int) -> None:
     assert found(LOOP, WITHOUT, more) == wanted
+
+
+@pytest.mark.parametrize(("enabled", "wanted"), [("torch.is_autocast_enabled()", 0), ("True", 1)])
+def test_a_region_that_goes_on_as_before_is_never_float16_here(enabled: str, wanted: int) -> None:
+    text = TEXT.format(save=LOOP.format(names=WITHOUT), names=WITHOUT, more="pass")
+    text = text.replace("dtype=torch.float16", f"enabled={enabled}")
+    assert len(check(text, settings=Settings(frozenset({"AMP413"}), isolated=True))) == wanted

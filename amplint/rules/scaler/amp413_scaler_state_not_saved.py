@@ -88,6 +88,7 @@ from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.inference.values import parameter_read, values_of
 from amplint.model.names.tables import arguments_of
 from amplint.model.objects.amp_objects import objects, scaler_arguments
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.objects.event import OF_SCALER
 from amplint.model.objects.key_parts import last_name, root_of, variable_parts
 from amplint.model.project.importers import is_imported, offered_loader_of_optimizers, surely_lack
@@ -758,10 +759,18 @@ def _scales_no_float16(module: Module, usage: ScalerUsage) -> bool:
         """Whether the scaler is off wherever a region runs in float16: AMP210 says that."""
         if is_false(entered.region.enabled) or is_bfloat16(module, entered.region):
             return True
+        if _goes_on_as_before(module, entered.region):
+            return True
         region = runs_in(module, entered, "float16")
         return not is_vague(region) and possible(on, region) is None
 
     return all(each.entered and not each.unseen and all(map(is_apart, each.entered)) for each in scaled)
+
+
+def _goes_on_as_before(module: Module, region: Region) -> bool:
+    """Whether a region is only on where autocast is on already: `enabled=torch.is_autocast_enabled()`."""
+    enabled = region.enabled
+    return isinstance(enabled, ir.Call) and module.names.of(enabled.func) == {"torch.is_autocast_enabled"}
 
 
 def _is_used(module: Module, usage: ScalerUsage) -> bool:
