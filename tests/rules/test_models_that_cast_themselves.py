@@ -79,3 +79,24 @@ if __name__ == "__main__":
 def test_how_the_file_is_started_is_not_a_setting() -> None:
     (finding,) = check(MAIN, settings=Settings(frozenset({"AMP217"}), isolated=True))
     assert finding.message.startswith("this cast")
+
+
+PARTS = """\
+import torch
+
+
+def train(model, loader):
+    model.first = model.first.to(torch.float16)
+    model.second = model.second.to(torch.float16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_parts_of_one_model_are_one_finding() -> None:
+    (finding,) = check(PARTS, settings=Settings(frozenset({"AMP217"}), isolated=True))
+    assert PARTS.count("\n", 0, finding.start) == 4

@@ -98,6 +98,7 @@ from amplint.model.inference.numbers import number
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.inference.values import values_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import root_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.control import conditions_round
@@ -185,11 +186,11 @@ def check(module: Module) -> Iterator[Finding]:
     models = [*half_models(module, "float16"), *half_models(module, "bfloat16")]  # a dtype that is chosen may be either
     if not models or any(_KEEPS_COPIES.search(code_of(text)) for text in module.texts):
         return
-    reported = set[tuple[str, ir.Function | None]]()
+    reported = set[tuple[str, ir.Function | None, frozenset[str]]]()
     for model in models:
-        place = model.cast.key, ir.function_of(model.cast.call)
+        place = root_of(model.cast.key), ir.function_of(model.cast.call), frozenset(model.optimizers)
         if place in reported or (not model.has_half and _trains_others(module, model)):
-            continue  # parts of a model come after the whole
+            continue  # another part of a model that was reported
         yield from _of_trainers(module, model)
         finding = _of_steps(module, model)
         if finding is not None:
