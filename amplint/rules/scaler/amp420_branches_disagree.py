@@ -14,6 +14,7 @@ otherwise they are equal. Finds what only one of the branches does:
 Also finds, as *likely*:
 
 - a scaler that is created only with AMP, or is None without AMP, and is used by code that also runs without AMP;
+- a scaler that is None without CUDA, and is used by code that asks only for AMP;
 - an AMP option that the program's `argparse` parser doesn't declare;
 - a variable that only one of the branches sets, and that is read after them, also if the branches only make the
   optimizer;

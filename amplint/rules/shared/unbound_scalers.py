@@ -160,9 +160,16 @@ def _is_told(bound: Formula) -> bool:
 
 
 def _is_reached(
-    module: Module, read: ir.Value, inside: Formula, bound: Formula, missing: Formula, *, settings: bool = False
+    module: Module,
+    read: ir.Value,
+    inside: Formula,
+    bound: Formula,
+    missing: Formula,
+    *,
+    settings: bool = False,
+    device: Formula = ON_CUDA,
 ) -> bool:
-    """Whether a read happens where something is missing; nobody trains where there is no CUDA.
+    """Whether a read happens where something is missing, on a device: mostly nobody trains where there is no CUDA.
 
     Args:
         settings: settings that aren't called like one of AMP say nothing of it.
@@ -176,7 +183,7 @@ def _is_reached(
     if is_handled(module, read, *_RAISED):
         return False
     asserted = bearing_on(_asserted(module, ir.function_of(read)), missing)
-    return possible(inside, both(missing, asserted, ON_CUDA)) is not None
+    return possible(inside, both(missing, asserted, device)) is not None
 
 
 def _is_other(fact: Term, read: ir.Value) -> bool:
@@ -322,10 +329,13 @@ def _when_none(module: Module, read: ir.Name | ir.Attribute) -> str:
         return ""
     inside = known.around(read)
     bound, guarded = either(none, *(each.when for each in made)), _is_guarded_next_to(module, read, none)
-    if not _is_reached(module, read, inside, bound, none, settings=guarded):
-        return ""
-    world = possible(inside, none, ON_CUDA)
-    return said(module, world, none, turning(world, none)) if world is not None else ""
+    # Code that asks for CUDA before it creates the scaler is meant to run without it.
+    devices = (ON_CUDA, negated(ON_CUDA)) if none.facts() & ON_CUDA.facts() else (ON_CUDA,)
+    for device in devices:
+        if _is_reached(module, read, inside, bound, none, settings=guarded, device=device):
+            world = possible(inside, none, device)
+            return said(module, world, none, turning(world, none)) if world is not None else ""
+    return ""
 
 
 def _is_asked_for(module: Module, read: ir.Name | ir.Attribute) -> bool:
