@@ -101,3 +101,28 @@ def test_a_prepared_optimizer_clears_before_the_last_backward(every: str, start:
 )
 def test_right_places(parts: dict[str, str]) -> None:
     assert [code for code, _ in prepared(**parts)[1] if code == "AMP427"] == []
+
+
+FAILED = """\
+import torch
+
+
+def train(model, optimizer, loader, k):
+    scaler = torch.amp.GradScaler("cuda")
+    for i, (x, y) in enumerate(loader):
+        try:
+            with torch.autocast("cuda"):
+                loss = torch.nn.functional.mse_loss(model(x), y) / k
+            scaler.scale(loss).backward()
+            if (i + 1) % k == 0:
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+        except RuntimeError:
+            optimizer.zero_grad()
+            continue
+"""
+
+
+def test_a_handler_that_clears_after_a_failed_batch() -> None:
+    assert not [each for each in amplint.check(FAILED) if each.code == "AMP427"]

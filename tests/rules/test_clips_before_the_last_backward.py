@@ -40,4 +40,4 @@ def test_one_finding_says_where_the_clip_belongs(before: str, after: str, codes:
     text = TEXT.format(before=before, after=after)
     found = check(text, settings=Settings(frozenset({"AMP401", "AMP419"}), isolated=True))
     assert [each.code for each in found] == codes
-    assert all("leaves out the last micro step" in each.message for each in found if each.code == "AMP419")
+    assert all("misses the last micro step" in each.message for each in found if each.code == "AMP419")

@@ -128,7 +128,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             "clip after `unscale_()` and before that step"
         )
         if _meets_micro_steps(each):
-            said = f"this clip leaves out the last micro step: {late}; clip after `unscale_()` and before the step"
+            said = f"this clip misses the last micro step: {late}; clip after `unscale_()` and before the step"
             said = f"{said} on {module.line(step.call)}"
     return rule.finding(
         module.span(reached.event.call),

@@ -74,7 +74,7 @@ from amplint.model.flow.analysis import Flow, flows
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
-from amplint.model.syntax.nesting import conditions, dominates, exclusive, loop_of, upwards
+from amplint.model.syntax.nesting import conditions, dominates, exclusive, handler_of, loop_of, upwards
 from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulate_contexts import EarlyClear, early_clears
 from amplint.rules.shared.accumulation_boundary import micro_steps
@@ -170,6 +170,8 @@ def _judge(module: Module, flow: Flow, steps: list[_Step], step: _Step, clear: E
         return None
     if ir.function_of(clear.call) is not ir.function_of(step.call):
         return None
+    if handler_of(clear.call) is not None:
+        return None  # it drops the gradients of a batch that failed
     period = micro_steps(module, step.call, clear.call)
     if period is None or (isinstance(period, ir.Constant) and period.value == 1):
         return None
