@@ -27,6 +27,7 @@ amplint reports nothing:
 - if the gradients are unscaled under a condition that may be the flag that enables AMP;
 - if the bound is multiplied by `scaler.get_scale()`;
 - if the scaler is disabled where the clip runs;
+- if the last backward pass of the step comes after the clip (AMP419);
 - about hooks, if another function of the file also trains without the scaler.
 
 ## Why is this bad?

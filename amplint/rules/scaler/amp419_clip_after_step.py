@@ -4,7 +4,8 @@
 Finds a clip that runs only after `scaler.step(optimizer)`, if no further step uses the clipped gradients:
 
 - between the step and the next backward pass;
-- in a loop, before the backward pass, so that the clip gets the gradients of the previous iteration;
+- in a loop, before the backward pass, so that the clip gets the gradients of the previous iteration. If micro steps
+  accumulate gradients before it, the message says that the clip misses the last micro step;
 - before the backward pass in a function that does one whole training step (backward pass, step, `zero_grad`). The
   finding is only *likely*, as a caller that amplint can't see may leave gradients.
 
