@@ -27,7 +27,6 @@ amplint reports nothing:
 - if the gradients are unscaled under a condition that may be the flag that enables AMP;
 - if the bound is multiplied by `scaler.get_scale()`;
 - if the scaler is disabled where the clip runs;
-- if the last backward pass of the step comes after the clip (AMP419);
 - about hooks, if another function of the file also trains without the scaler.
 
 ## Why is this bad?
@@ -105,8 +104,8 @@ from amplint.model.syntax.control import conditions_round
 from amplint.registry.rule import Rule
 from amplint.rules.shared.apex_scales import ApexClip, scaled_clips
 from amplint.rules.shared.clipping_hooks import ClippingHook, clipping_hooks
-from amplint.rules.shared.clips import advice, backward_after, clips_scaled, is_compensated
-from amplint.rules.shared.scaler_order import Misuse, misuses, running, stepping, when
+from amplint.rules.shared.clips import advice, backward_after, clips_scaled, is_compensated, meets_micro_steps
+from amplint.rules.shared.scaler_order import Misuse, misuses, receiver, running, stepping, when
 from amplint.rules.shared.unscale_fix import ALSO, ClipFix
 
 if TYPE_CHECKING:
@@ -148,18 +147,22 @@ def check(module: Module) -> Iterator[Finding]:
         reached = each.reached
         if each.violation.kind is ViolationKind.CLIP_OF_SCALED_AGAIN and each.violation.cause in reported:
             continue
-        if each.violation.at in reported or is_compensated(module, reached) or _is_too_early(module, each):
+        if each.violation.at in reported or is_compensated(module, reached):
             continue
         if clips_scaled(module, each):
             reported.add(each.violation.at)
             offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
+            last = _last_backward(module, each)
+            if last is not None:
+                offered, withheld = None, "amplint can't tell whether something reads the gradients before the clip"
             is_guessed = reached.event.how == NAMED
             if offered is not None and is_guessed:
                 message = f"{offered.message} (amplint can't see the code of the clip)"
                 offered = offered._replace(applicability=Applicability.UNSAFE, message=message)
             yield rule.finding(
                 module.span(reached.event.call),
-                when(module, each) + _message(module, each, withheld),
+                when(module, each)
+                + (_message(module, each, withheld) if last is None else _misses(module, each, *last)),
                 fix=offered,
                 withheld=withheld,
                 confidence=Confidence.LIKELY if is_guessed else None,
@@ -174,13 +177,24 @@ def check(module: Module) -> Iterator[Finding]:
             yield _of_apex(module, found)
 
 
-def _is_too_early(module: Module, clip: Misuse) -> bool:
-    """Whether a clip comes before the last backward pass of its step: AMP419 says where it belongs."""
-    return any(
-        each.cause is not None and backward_after(each.flow, each.reached.event, each.cause) is not None
-        for each in misuses(module, "AMP419")
-        if each.violation.at == clip.violation.at
+def _misses(module: Module, clip: Misuse, backward: ir.Value, step: ir.Value) -> str:
+    """What is wrong with a clip before the last backward pass of its step."""
+    scaler = module.text(receiver(clip.flow.event_states[step.id].event))
+    return (
+        f"this clip misses the last micro step, whose backward pass is on {module.line(backward)}, and clips gradients "
+        f"that are still multiplied by the loss scale; clip after `{scaler}.unscale_()`, before the step on "
+        f"{module.line(step)}"
     )
+
+
+def _last_backward(module: Module, clip: Misuse) -> tuple[ir.Value, ir.Value] | None:
+    """The last backward pass of the step that a clip comes before, and the step, if micro steps accumulate."""
+    for each in misuses(module, "AMP419"):
+        if each.violation.at == clip.violation.at and each.cause is not None and meets_micro_steps(each):
+            backward = backward_after(each.flow, each.reached.event, each.cause)
+            if backward is not None:
+                return backward, each.cause.call
+    return None
 
 
 def _cause(module: Module, clip: Misuse, offered: Fix | None) -> str:

@@ -5,7 +5,7 @@ Finds a clip that runs only after `scaler.step(optimizer)`, if no further step u
 
 - between the step and the next backward pass;
 - in a loop, before the backward pass, so that the clip gets the gradients of the previous iteration. If micro steps
-  accumulate gradients before it, the message says that the clip misses the last micro step;
+  accumulate gradients before it, AMP401 reports the clip;
 - before the backward pass in a function that does one whole training step (backward pass, step, `zero_grad`). The
   finding is only *likely*, as a caller that amplint can't see may leave gradients.
 
@@ -66,7 +66,6 @@ from amplint.fixes.statements import (
 )
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
-from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
@@ -76,7 +75,7 @@ from amplint.model.syntax.arguments import argument
 from amplint.model.syntax.nesting import dominates, loops_round
 from amplint.model.torch_facts.signatures import CLIPS, SIGNATURES
 from amplint.registry.rule import Rule
-from amplint.rules.shared.clips import backward_after, only_measures, unscale_for
+from amplint.rules.shared.clips import backward_after, meets_micro_steps, only_measures, unscale_for
 from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, stepping, when
 from amplint.rules.shared.unscale_safety import LARGE_NORM, agree
 
@@ -118,32 +117,22 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step is in another function; move the clip by hand")
-    said = ""
     why = f"the optimizer has already stepped on {module.line(step.call)}; clip after `unscale_()` and before the step"
     if (backward := backward_after(each.flow, reached.event, step)) is not None:
         if _clips_between(module, each.flow, reached.event, backward, step):
             return None  # that one does the work, and this one harms nobody
-        late = f"it comes before the backward pass on {module.line(backward)}"
+        if meets_micro_steps(each):
+            return None  # AMP401 says that
         why = (
-            f"{late}, and clips only gradients of the iteration before, after its step on {module.line(step.call)}; "
-            "clip after `unscale_()` and before that step"
+            f"it comes before the backward pass on {module.line(backward)}, and clips only gradients of the iteration "
+            f"before, after its step on {module.line(step.call)}; clip after `unscale_()` and before that step"
         )
-        if _meets_micro_steps(each):
-            said = f"this clip misses the last micro step: {late}; clip after `unscale_()` and before the step"
-            said = f"{said} on {module.line(step.call)}"
     return rule.finding(
         module.span(reached.event.call),
-        f"{when(module, each)}{said or f'this clip has no effect: {why}'}",
+        f"{when(module, each)}this clip has no effect: {why}",
         fix=offered,
         withheld=withheld,
     )
-
-
-def _meets_micro_steps(each: Misuse) -> bool:
-    """Whether a clip also meets gradients that micro steps before it have accumulated."""
-    optimizer = each.violation.optimizer
-    others = (state for state in each.reached.states if state not in each.states)
-    return any(state.gradients_of(optimizer).kind is GradientKind.SCALED for state in others)
 
 
 def _judge_first(module: Module, each: Misuse) -> Finding | None:

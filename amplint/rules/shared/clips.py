@@ -10,6 +10,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import bases_in_sight, function_named
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.flow.value_uses import RESCALES
@@ -300,3 +301,10 @@ def backward_after(flow: Flow, clip: Event, step: Event) -> ir.Value | None:
         ),
         None,
     )
+
+
+def meets_micro_steps(each: Misuse) -> bool:
+    """Whether a clip also meets gradients that micro steps before it have accumulated."""
+    optimizer = each.violation.optimizer
+    others = (state for state in each.reached.states if state not in each.states)
+    return any(state.gradients_of(optimizer).kind is GradientKind.SCALED for state in others)
