@@ -36,6 +36,8 @@ def train(model, optimizer, loader):
         ("torch.cuda.is_bf16_supported()", 0),
         ("torch.cuda.is_available()", 0),
         ("SMALL", 1),
+        ("not torch.cuda.is_available()", 1),
+        ("torch.backends.mps.is_available()", 1),
     ],
 )
 def test_a_scaler_for_gpus_without_bfloat16(support: str, wanted: int) -> None:

@@ -67,6 +67,7 @@ from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import class_made
+from amplint.model.flow.path_conditions import truth_of
 from amplint.model.inference.devices import devices
 from amplint.model.inference.formulas import (
     FALSE,
@@ -81,7 +82,7 @@ from amplint.model.inference.formulas import (
     possible,
 )
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
-from amplint.model.inference.values import values_of
+from amplint.model.inference.values import Test, values_of
 from amplint.model.objects import terms
 from amplint.model.objects.amp_objects import objects, scaler_arguments
 from amplint.model.objects.autocast_objects import Region, region_of, regions
@@ -117,6 +118,7 @@ rule = Rule(
 _HALF = re.compile(r"(?i)fp_?16|f16|half|float16|(?<!\d)16")
 _SIMPLE = (ir.Name, ir.Attribute, ir.Subscript, ir.Compare, ir.Call, ir.Constant)
 _UP = 2  # through so many calls a test decides whether a scaler is made
+_OF_GPUS = {"torch.cuda.is_available", "torch.cuda.is_bf16_supported"}
 _BFLOAT16 = re.compile(r"(?i)b(rain)?_?f(loat)?_?p?_?16")
 
 
@@ -358,12 +360,17 @@ def _is_for_old_gpus(module: Module, call: ir.Call) -> bool:
         for leaf in values_of(module, each).leaves
         if isinstance(leaf.value, ir.Constant) and _asks_for_float16(str(leaf.value.value))
     ]
-    return bool(half) and all(any(_asks_for_support(test.value) for test in each.tests) for each in half)
+    return bool(half) and all(any(_fails_with_support(module, test) for test in each.tests) for each in half)
 
 
-def _asks_for_support(test: ir.Value) -> bool:
-    calls = (each.func for each in ir.walk_values(test) if isinstance(each, ir.Call))
-    return any(ir.last_name(each) in ("is_bf16_supported", "is_available") for each in calls)
+def _fails_with_support(module: Module, test: Test) -> bool:
+    """Whether a test comes out otherwise on a GPU that has bfloat16."""
+
+    def part(value: ir.Value) -> bool | None:
+        names = module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()
+        return True if names and names <= _OF_GPUS else None
+
+    return isinstance(test.truth, bool) and truth_of(test.value, part) is (not test.truth)
 
 
 def _on(module: Module, call: ir.Call) -> Formula | None:
