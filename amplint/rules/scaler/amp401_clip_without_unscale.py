@@ -151,9 +151,10 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         if clips_scaled(module, each):
             reported.add(each.violation.at)
-            offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
             last = _last_backward(module, each)
-            if last is not None:
+            if last is None:
+                offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
+            else:
                 offered, withheld = None, "amplint can't tell whether something reads the gradients before the clip"
             is_guessed = reached.event.how == NAMED
             if offered is not None and is_guessed:

@@ -366,20 +366,25 @@ def _sources(module: Module, value: ir.Value, seen: set[int]) -> Iterator[bool |
     elif isinstance(value, ir.Call):
         yield from _of_call(module, value, seen)
     else:
-        for each in _read_by(module, value):
+        read, made = _read_by(module, value)
+        for each in read:
             yield from _sources(module, each, seen)
-        made = _made_with(module, value) if isinstance(value, ir.Attribute) and owner_class(value) is None else []
-        for call, _ in made if len(made) > 1 else ():
+        for call in made if len(made) > 1 else ():
             yield from _deciding(module, call, seen)
 
 
-def _read_by(module: Module, value: ir.Value) -> list[ir.Value]:
-    """The values that another one is made of: what an attribute is set to or made with, else its object."""
+def _read_by(module: Module, value: ir.Value) -> tuple[list[ir.Value], list[ir.Call]]:
+    """The values that another one is made of: what an attribute is set to or made with, else its object; and the calls
+    that make the objects of the attribute.
+    """
     if not isinstance(value, ir.Attribute):
-        return [each for each in value.children() if isinstance(each, ir.Value)]
+        return [each for each in value.children() if isinstance(each, ir.Value)], []
     if owner_class(value) is not None:
-        return [each for each in module.names.stored(value) if each is not None]
-    return _written(module, value) or [given for _, given in _made_with(module, value)] or [value.base]
+        return [each for each in module.names.stored(value) if each is not None], []
+    if written := _written(module, value):
+        return written, []
+    made = _made_with(module, value)
+    return [given for _, given in made] or [value.base], [call for call, _ in made]
 
 
 def _written(module: Module, value: ir.Attribute) -> list[ir.Value]:
